@@ -1,0 +1,1 @@
+"""Allocators under test and the registry that names them."""

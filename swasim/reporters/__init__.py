@@ -1,0 +1,1 @@
+"""Finished records to text, one file per format."""

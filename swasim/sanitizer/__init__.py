@@ -1,0 +1,1 @@
+"""The truth, and the checks that hold an allocator against it."""

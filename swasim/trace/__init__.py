@@ -1,0 +1,1 @@
+"""Trace format version 1: events, reader, writer, rows."""

@@ -1,0 +1,328 @@
+"""The events of trace format version 1, as typed records: one class per operation.
+
+The class is chosen by the `op` field; unknown operations, unknown fields and wrong types are
+refused by the decoder. What must not be added here: anything that knows an allocator.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from swasim.geometry import Pool
+
+TRACE_VERSION = 1
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+ReqName: TypeAlias = str | int
+IndexList: TypeAlias = list[int | tuple[int, int]]
+"""Slots: an int, or a half-open run `[start, end)`. Order is meaningful."""
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """First object of a trace: defaults for the configuration."""
+
+    swasim_trace: int
+    page_size: Positive | None = None
+    kv_size: Count | None = None
+    kv_size_swa: Count | None = None
+    sliding_window_size: Count | None = None
+    need_sort: bool | None = None
+    source: str | None = None
+    note: str | None = None
+
+
+class RowRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Positions `[start, end)` of one row; the whole row by default."""
+
+    req: ReqName
+    start: Count | None = None
+    end: Count | None = None
+
+
+Target: TypeAlias = IndexList | RowRange
+
+
+class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What must hold after an event; see docs/trace-format.md."""
+
+    full_available: int | UnsetType = UNSET
+    swa_available: int | UnsetType = UNSET
+    unmapped: Target | UnsetType = UNSET
+    mapped: Target | UnsetType = UNSET
+    full_free: IndexList | UnsetType = UNSET
+    swa_free: IndexList | UnsetType = UNSET
+    full_staged: IndexList | UnsetType = UNSET
+    swa_staged: IndexList | UnsetType = UNSET
+    mapping: list[tuple[int, int, int]] | UnsetType = UNSET
+    sentinel: int | UnsetType = UNSET
+    full_free_sha256: str | UnsetType = UNSET
+    swa_free_sha256: str | UnsetType = UNSET
+    full_staged_sha256: str | UnsetType = UNSET
+    swa_staged_sha256: str | UnsetType = UNSET
+    mapping_sha256: str | UnsetType = UNSET
+    raises: str | UnsetType = UNSET
+    idle: bool | UnsetType = UNSET
+
+
+class Event(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="op",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """Fields that every event may carry."""
+
+    t: float | None = None
+    site: str | None = None
+    expect: Expect | None = None
+
+
+class _Allocation(Event, frozen=True, kw_only=True):
+    out: IndexList | None | UnsetType = UNSET
+    """What the recorded allocator returned; null when it returned None; absent: not recorded."""
+
+
+class Alloc(_Allocation, frozen=True, kw_only=True, tag="alloc"):
+    """Tokens at page size 1, or whole pages; `pool` calls one sub-allocator alone."""
+
+    need_size: Count
+    req: ReqName | None = None
+    pool: Pool | None = None
+
+
+class AllocExtend(_Allocation, frozen=True, kw_only=True, tag="alloc_extend"):
+    """Grow each request from its prefix length to `seq_lens` tokens."""
+
+    seq_lens: list[Count]
+    prefix_lens: list[Count] | None = None
+    last_loc: list[int] | None = None
+    reqs: list[ReqName] | None = None
+
+
+class AllocDecode(_Allocation, frozen=True, kw_only=True, tag="alloc_decode"):
+    """One token per request; the default `seq_lens` is the row's length + 1."""
+
+    seq_lens: list[Positive] | None = None
+    last_loc: list[int] | None = None
+    reqs: list[ReqName] | None = None
+
+
+class AllocExtendSwaTail(_Allocation, frozen=True, kw_only=True, tag="alloc_extend_swa_tail"):
+    """Full slots for all tokens, SWA slots for the last `swa_tail_len` only."""
+
+    seq_len: Count
+    swa_tail_len: Count
+    prefix_len: Count | None = None
+    last_loc: int | None = None
+    req: ReqName | None = None
+
+
+class _Release(Event, frozen=True, kw_only=True):
+    indices: IndexList | None = None
+    req: ReqName | None = None
+    start: Count | None = None
+    end: Count | None = None
+
+
+class _PoolRelease(_Release, frozen=True, kw_only=True):
+    pool: Pool | None = None
+
+
+class _SegmentRelease(_PoolRelease, frozen=True, kw_only=True):
+    start_pos: Count | None = None
+
+
+class Free(_PoolRelease, frozen=True, kw_only=True, tag="free"):
+    """Release full slots and their SWA peers (`pool`: in that sub-allocator alone)."""
+
+
+class FreeSwa(_Release, frozen=True, kw_only=True, tag="free_swa"):
+    """Release the SWA peers only."""
+
+
+class FreeFull(_Release, frozen=True, kw_only=True, tag="free_full"):
+    """Release full slots whose SWA peers are gone already."""
+
+
+class FreeSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_segment"):
+    """`free` of one contiguous, page-aligned piece of a row."""
+
+
+class FreeSwaSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_swa_segment"):
+    """`free_swa` of one such piece."""
+
+
+class FreeFullSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_full_segment"):
+    """`free_full` of one such piece."""
+
+
+class SegmentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One piece of a row, by raw slots."""
+
+    indices: IndexList
+    start_pos: Count
+
+
+class FreeSegments(Event, frozen=True, kw_only=True, tag="free_segments"):
+    """`free` of several pieces of one row in one call."""
+
+    segments: list[SegmentItem]
+
+
+class FreeFullSegments(Event, frozen=True, kw_only=True, tag="free_full_segments"):
+    """`free_full` of several pieces of one row in one call."""
+
+    segments: list[SegmentItem]
+
+
+class FreeGroupBegin(Event, frozen=True, kw_only=True, tag="free_group_begin"):
+    """Defer releases until `free_group_end`."""
+
+
+class FreeGroupEnd(Event, frozen=True, kw_only=True, tag="free_group_end"):
+    """Carry out the deferred releases."""
+
+
+class Finish(Event, frozen=True, kw_only=True, tag="finish"):
+    """`free` of everything the row still holds, then forget the row."""
+
+    req: ReqName
+
+
+class SetFullToSwaMapping(Event, frozen=True, kw_only=True, tag="set_full_to_swa_mapping"):
+    """Point full slots at SWA slots, pairwise."""
+
+    full: IndexList
+    swa: IndexList
+
+
+class ClearFullToSwaMapping(_Release, frozen=True, kw_only=True, tag="clear_full_to_swa_mapping"):
+    """Reset entries to 0 without releasing anything."""
+
+
+class BackupState(Event, frozen=True, kw_only=True, tag="backup_state"):
+    """Save the free lists under a name."""
+
+    slot: str
+
+
+class RestoreState(Event, frozen=True, kw_only=True, tag="restore_state"):
+    """Bring saved free lists back."""
+
+    slot: str
+
+
+class Clear(Event, frozen=True, kw_only=True, tag="clear"):
+    """Back to empty pools."""
+
+
+class Share(Event, frozen=True, kw_only=True, tag="share"):
+    """Append slots of another row: a prefix-cache hit, or the cache taking a prefix over."""
+
+    req: ReqName
+    from_: ReqName = msgspec.field(name="from")
+    start: Count | None = None
+    end: Count | None = None
+
+
+class Mark(Event, frozen=True, kw_only=True, tag="mark"):
+    """A named point in the trace."""
+
+    label: str
+
+
+class ExpectOnly(Event, frozen=True, kw_only=True, tag="expect"):
+    """A check with no call: the fields of `expect`, inside it or beside `op`."""
+
+    full_available: int | UnsetType = UNSET
+    swa_available: int | UnsetType = UNSET
+    unmapped: Target | UnsetType = UNSET
+    mapped: Target | UnsetType = UNSET
+    full_free: IndexList | UnsetType = UNSET
+    swa_free: IndexList | UnsetType = UNSET
+    full_staged: IndexList | UnsetType = UNSET
+    swa_staged: IndexList | UnsetType = UNSET
+    mapping: list[tuple[int, int, int]] | UnsetType = UNSET
+    sentinel: int | UnsetType = UNSET
+    full_free_sha256: str | UnsetType = UNSET
+    swa_free_sha256: str | UnsetType = UNSET
+    full_staged_sha256: str | UnsetType = UNSET
+    swa_staged_sha256: str | UnsetType = UNSET
+    mapping_sha256: str | UnsetType = UNSET
+    raises: str | UnsetType = UNSET
+    idle: bool | UnsetType = UNSET
+
+
+AnyEvent: TypeAlias = (
+    Alloc
+    | AllocExtend
+    | AllocDecode
+    | AllocExtendSwaTail
+    | Free
+    | FreeSwa
+    | FreeFull
+    | FreeSegment
+    | FreeSwaSegment
+    | FreeFullSegment
+    | FreeSegments
+    | FreeFullSegments
+    | FreeGroupBegin
+    | FreeGroupEnd
+    | Finish
+    | SetFullToSwaMapping
+    | ClearFullToSwaMapping
+    | BackupState
+    | RestoreState
+    | Clear
+    | Share
+    | Mark
+    | ExpectOnly
+)
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """An event and where it stands.
+
+    Attributes:
+        number: 1-based count of events in the trace; the header is not one.
+        line: 1-based line of the file.
+    """
+
+    number: int
+    line: int
+    event: AnyEvent
+
+
+def op_of(event: Any) -> str:
+    """The operation name of an event."""
+    return str(type(event).__struct_config__.tag)
+
+
+def expand(indices: IndexList) -> list[int]:
+    """Slots of an index list, in order."""
+    slots: list[int] = []
+    for item in indices:
+        if isinstance(item, int):
+            slots.append(item)
+        else:
+            slots.extend(range(item[0], item[1]))
+    return slots
+
+
+def compress(slots: list[int]) -> IndexList:
+    """The shortest index list for `slots`: runs of two or more become `[start, end)`."""
+    out: IndexList = []
+    i, n = 0, len(slots)
+    while i < n:
+        j = i + 1
+        while j < n and slots[j] == slots[j - 1] + 1:
+            j += 1
+        out.append((slots[i], slots[i] + (j - i)) if j - i > 1 else slots[i])
+        i = j
+    return out
