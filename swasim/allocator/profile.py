@@ -1,0 +1,232 @@
+"""Everything in which SGLang releases differ, as data.
+
+A `Profile` is one frozen declaration. The engines ask its fields and nothing else: no code path
+knows a version number, and a known fault is a profile with a field changed (`faults.py`).
+
+What releases differ in without anyone being able to see it from calls, results and lists is left
+out on purpose: whether a free group clones what it queues, the early return of an empty
+`free_swa`, the cast of the mapping to int32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+EARLIEST_OPERATIONS = frozenset(
+    {
+        "alloc",
+        "alloc_extend",
+        "alloc_decode",
+        "free",
+        "free_swa",
+        "free_group_begin",
+        "free_group_end",
+        "set_full_to_swa_mapping",
+        "backup_state",
+        "restore_state",
+        "clear",
+    }
+)
+"""What every release answers. `set_full_to_swa_mapping` became a method in 0.5.12; before that
+callers wrote the tensor themselves, with the same result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How one range of releases behaves.
+
+    Attributes:
+        name: letter of the range, or the registry name of a variant.
+        releases: the range in words.
+        operations: methods that exist; a call of another raises AttributeError.
+        paged: pools may have pages. False: page size 1 only, alloc_extend and alloc_decode raise
+            NotImplementedError, and the mapping has kv_size + kv_size_swa + 1 entries without the
+            trailing -1 (True: kv_size + page_size entries and -1).
+        always_staged: frees are staged and sorted in whatever `need_sort` says.
+        clear_ends_group: clear() closes an open free group. False: it empties the queue and
+            leaves the group open.
+        extend_check: what alloc_extend asks of both pools first. "coarse": room for the tokens
+            and one page more per request. "exact": the new pages. "none": nothing.
+        decode_check: "each": alloc_decode lets each pool take pages by itself, so that one may
+            succeed alone. "joint": both are asked before either takes.
+        short_list: what a paged pool does when its list is shorter than the pages needed.
+            "refuses": returns None. "repeats": hands the last page out again.
+        tail_clears: what alloc_extend_swa_tail does with the entries of the slots before the
+            tail. "never": keeps what they held. "nonempty": zeroes them unless the tail is 0.
+            "always": zeroes them.
+        free_swa_unit: "tokens": free_swa returns the pages but clears only the entries that were
+            named. "pages": it clears every entry of the pages.
+        free_order: "full_first": free() returns full pages, then SWA, then checks both.
+            "swa_first": it is free_swa() and then free_full(), each with its own check.
+        free_queue: what free() in a group queues. "slots": full slots, resolved at the end.
+            "resolved": it frees by parts at once, each of which queues what it found.
+        free_swa_queue: what free_swa() in a group does. "immediate": the group is ignored.
+            "slots": full slots are queued and the mapping is read at the end. "resolved": the
+            mapping is read and cleared at once, the SWA slots are queued.
+        group_full_pool: the group opens a group of the full pool too, where full-side frees wait
+            (calls on that pool alone included). False: they wait in the pair.
+        end_keeps_queue: free_group_end leaves free()'s queue in place; a second end frees again.
+        nested_begin: "drops": a begin inside a group forgets what was queued. "asserts": it
+            raises AssertionError and keeps the queue.
+        swa_checks: free_swa, its segment form and free_group_end assert available <= size.
+        staged_order: where a paged pool puts freed pages in the staged list.
+        filter_page_size_1: free_swa at page size 1 skips entries that read 0.
+        filter_segments: segment forms skip entries that read 0.
+        padding: what the filters skip. "slot": entries that read 0. "page": every entry that
+            lies on the padding page.
+        segments: "whole": free_segment is free(), free_segments trims a shared page. "pages":
+            one slot stands for its page, in row order, and starts must be aligned.
+        free_full_peers: what free_full does with live SWA peers. "keeps": strands them.
+            "releases": frees them first.
+        shared_peer: an SWA page that several full pages map to is returned with the "first"
+            entry that is released, or with the "last".
+        backup: "unsupported": backup_state and restore_state raise NotImplementedError.
+            "lists": they save the four page lists and not the mapping.
+    """
+
+    name: str
+    releases: str
+    operations: frozenset[str] = EARLIEST_OPERATIONS
+    paged: bool = False
+    always_staged: bool = False
+    clear_ends_group: bool = True
+    extend_check: Literal["coarse", "exact", "none"] = "coarse"
+    decode_check: Literal["each", "joint"] = "each"
+    short_list: Literal["refuses", "repeats"] = "refuses"
+    tail_clears: Literal["never", "nonempty", "always"] = "never"
+    free_swa_unit: Literal["tokens", "pages"] = "tokens"
+    free_order: Literal["full_first", "swa_first"] = "full_first"
+    free_queue: Literal["slots", "resolved"] = "slots"
+    free_swa_queue: Literal["immediate", "slots", "resolved"] = "immediate"
+    group_full_pool: bool = False
+    end_keeps_queue: bool = True
+    nested_begin: Literal["drops", "asserts"] = "drops"
+    swa_checks: bool = False
+    staged_order: Literal["prepend", "append"] = "prepend"
+    filter_page_size_1: bool = True
+    filter_segments: bool = True
+    padding: Literal["slot", "page"] = "slot"
+    segments: Literal["whole", "pages"] = "whole"
+    free_full_peers: Literal["keeps", "releases"] = "keeps"
+    shared_peer: Literal["first", "last"] = "first"
+    backup: Literal["unsupported", "lists"] = "unsupported"
+
+    def staged(self, need_sort: bool) -> bool:
+        """Whether freed pages wait in the staged list, given the `need_sort` that was asked."""
+        return need_sort or self.always_staged
+
+    def mapping_slots(self, kv_size: int, kv_size_swa: int, page_size: int) -> int:
+        """Entries of the mapping, trailing -1 included."""
+        return kv_size + page_size + 1 if self.paged else kv_size + kv_size_swa + 1
+
+
+PROFILE_A = Profile(
+    name="A",
+    releases="0.4.10 to 0.4.10.post2",
+    always_staged=True,
+    clear_ends_group=False,
+)
+PROFILE_B0 = replace(
+    PROFILE_A, name="B0", releases="0.5.2", always_staged=False, clear_ends_group=True
+)
+PROFILE_B = replace(PROFILE_B0, name="B", releases="0.5.5 to 0.5.7", backup="lists")
+PROFILE_C = replace(PROFILE_B, name="C", releases="0.5.8 to 0.5.10", paged=True)
+PROFILE_D = replace(PROFILE_C, name="D", releases="0.5.11", extend_check="exact")
+PROFILE_E = replace(
+    PROFILE_D,
+    name="E",
+    releases="0.5.12",
+    operations=PROFILE_D.operations | {"alloc_extend_swa_tail"},
+)
+PROFILE_F = replace(
+    PROFILE_E, name="F", releases="0.5.12.post1 to 0.5.13.post1", tail_clears="nonempty"
+)
+PROFILE_G = replace(PROFILE_F, name="G", releases="0.5.14 to 0.5.16", free_swa_unit="pages")
+PROFILE_H = replace(
+    PROFILE_G,
+    name="H",
+    releases="0.5.17",
+    operations=PROFILE_G.operations - {"backup_state", "restore_state"}
+    | {"free_segment", "free_segments"},
+)
+PROFILE_I = replace(PROFILE_H, name="I", releases="0.5.18", free_swa_queue="slots")
+PROFILE_J = replace(
+    PROFILE_I,
+    name="J",
+    releases="0.5.19",
+    operations=PROFILE_I.operations | {"free_full", "clear_full_to_swa_mapping"},
+    free_swa_queue="resolved",
+    end_keeps_queue=False,
+)
+PROFILE_K = replace(
+    PROFILE_J,
+    name="K",
+    releases="0.5.20 to 0.5.23",
+    operations=PROFILE_J.operations
+    | {"free_swa_segment", "free_full_segment", "free_full_segments"},
+    free_order="swa_first",
+    free_queue="resolved",
+    group_full_pool=True,
+    nested_begin="asserts",
+    swa_checks=True,
+    staged_order="append",
+    filter_page_size_1=False,
+    filter_segments=False,
+    segments="pages",
+)
+
+IDEAL = replace(
+    PROFILE_K,
+    name="ideal",
+    releases="no release: 0.5.23 with every known fault repaired",
+    decode_check="joint",
+    tail_clears="always",
+    filter_page_size_1=True,
+    filter_segments=True,
+    padding="page",
+    free_full_peers="releases",
+    shared_peer="last",
+)
+
+PROFILES: tuple[Profile, ...] = (
+    PROFILE_A,
+    PROFILE_B0,
+    PROFILE_B,
+    PROFILE_C,
+    PROFILE_D,
+    PROFILE_E,
+    PROFILE_F,
+    PROFILE_G,
+    PROFILE_H,
+    PROFILE_I,
+    PROFILE_J,
+    PROFILE_K,
+)
+"""The upstream profiles, oldest first."""
+
+RELEASES: dict[str, Profile] = {
+    "0.4.10": PROFILE_A,
+    "0.5.2": PROFILE_B0,
+    "0.5.5": PROFILE_B,
+    "0.5.7": PROFILE_B,
+    "0.5.8": PROFILE_C,
+    "0.5.9": PROFILE_C,
+    "0.5.10": PROFILE_C,
+    "0.5.11": PROFILE_D,
+    "0.5.12": PROFILE_E,
+    "0.5.12.post1": PROFILE_F,
+    "0.5.13": PROFILE_F,
+    "0.5.13.post1": PROFILE_F,
+    "0.5.14": PROFILE_G,
+    "0.5.15": PROFILE_G,
+    "0.5.16": PROFILE_G,
+    "0.5.17": PROFILE_H,
+    "0.5.18": PROFILE_I,
+    "0.5.19": PROFILE_J,
+    "0.5.20": PROFILE_K,
+    "0.5.21": PROFILE_K,
+    "0.5.22": PROFILE_K,
+    "0.5.23": PROFILE_K,
+}
+"""Profile of each release that was looked at."""
