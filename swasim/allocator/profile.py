@@ -69,7 +69,10 @@ class Profile:
         end_keeps_queue: free_group_end leaves free()'s queue in place; a second end frees again.
         nested_begin: "drops": a begin inside a group forgets what was queued. "asserts": it
             raises AssertionError and keeps the queue.
-        swa_checks: free_swa, its segment form and free_group_end assert available <= size.
+        swa_checks: free_swa, its segment form and free_group_end assert available <= size. False:
+            only free() and free_full() do.
+        free_full_reads: free_full and free_full_segment read the mapping first, so that a slot
+            out of range raises IndexError before anything has changed.
         staged_order: where a paged pool puts freed pages in the staged list.
         filter_page_size_1: free_swa at page size 1 skips entries that read 0.
         filter_segments: segment forms skip entries that read 0.
@@ -77,6 +80,8 @@ class Profile:
             lies on the padding page.
         segments: "whole": free_segment is free(), free_segments trims a shared page. "pages":
             one slot stands for its page, in row order, and starts must be aligned.
+        segment_peer: which slot of a page tells its SWA page where segments are "pages": the
+            "first", or "any" that is mapped.
         free_full_peers: what free_full does with live SWA peers. "keeps": strands them.
             "releases": frees them first.
         shared_peer: an SWA page that several full pages map to is returned with the "first"
@@ -103,11 +108,13 @@ class Profile:
     end_keeps_queue: bool = True
     nested_begin: Literal["drops", "asserts"] = "drops"
     swa_checks: bool = False
+    free_full_reads: bool = False
     staged_order: Literal["prepend", "append"] = "prepend"
     filter_page_size_1: bool = True
     filter_segments: bool = True
     padding: Literal["slot", "page"] = "slot"
     segments: Literal["whole", "pages"] = "whole"
+    segment_peer: Literal["first", "any"] = "first"
     free_full_peers: Literal["keeps", "releases"] = "keeps"
     shared_peer: Literal["first", "last"] = "first"
     backup: Literal["unsupported", "lists"] = "unsupported"
@@ -127,11 +134,10 @@ PROFILE_A = Profile(
     always_staged=True,
     clear_ends_group=False,
 )
-PROFILE_B0 = replace(
-    PROFILE_A, name="B0", releases="0.5.2", always_staged=False, clear_ends_group=True
-)
-PROFILE_B = replace(PROFILE_B0, name="B", releases="0.5.5 to 0.5.7", backup="lists")
-PROFILE_C = replace(PROFILE_B, name="C", releases="0.5.8 to 0.5.10", paged=True)
+PROFILE_A1 = replace(PROFILE_A, name="A1", releases="0.5.1 to 0.5.1.post3", always_staged=False)
+PROFILE_B0 = replace(PROFILE_A1, name="B0", releases="0.5.2 to 0.5.3", clear_ends_group=True)
+PROFILE_B = replace(PROFILE_B0, name="B", releases="0.5.3.post1 to 0.5.7 ", backup="lists")
+PROFILE_C = replace(PROFILE_B, name="C", releases="0.5.8 to 0.5.10.post1", paged=True)
 PROFILE_D = replace(PROFILE_C, name="D", releases="0.5.11", extend_check="exact")
 PROFILE_E = replace(
     PROFILE_D,
@@ -170,6 +176,7 @@ PROFILE_K = replace(
     group_full_pool=True,
     nested_begin="asserts",
     swa_checks=True,
+    free_full_reads=True,
     staged_order="append",
     filter_page_size_1=False,
     filter_segments=False,
@@ -185,48 +192,34 @@ IDEAL = replace(
     filter_page_size_1=True,
     filter_segments=True,
     padding="page",
+    segment_peer="any",
     free_full_peers="releases",
     shared_peer="last",
 )
 
-PROFILES: tuple[Profile, ...] = (
-    PROFILE_A,
-    PROFILE_B0,
-    PROFILE_B,
-    PROFILE_C,
-    PROFILE_D,
-    PROFILE_E,
-    PROFILE_F,
-    PROFILE_G,
-    PROFILE_H,
-    PROFILE_I,
-    PROFILE_J,
-    PROFILE_K,
+_RELEASES_OF: tuple[tuple[Profile, str], ...] = (
+    (PROFILE_A, "0.4.10 0.4.10.post1 0.4.10.post2"),
+    (PROFILE_A1, "0.5.1 0.5.1.post1 0.5.1.post2 0.5.1.post3"),
+    (PROFILE_B0, "0.5.2 0.5.3"),
+    (
+        PROFILE_B,
+        "0.5.3.post1 0.5.3.post2 0.5.3.post3 0.5.4 0.5.4.post1 0.5.4.post2 0.5.4.post3 0.5.5 0.5.5.post1 0.5.5.post2 0.5.5.post3 0.5.6 0.5.6.post1 0.5.6.post2 0.5.7",
+    ),
+    (PROFILE_C, "0.5.8 0.5.8.post1 0.5.9 0.5.10 0.5.10.post1"),
+    (PROFILE_D, "0.5.11"),
+    (PROFILE_E, "0.5.12"),
+    (PROFILE_F, "0.5.12.post1 0.5.13 0.5.13.post1"),
+    (PROFILE_G, "0.5.14 0.5.15 0.5.15.post1 0.5.16"),
+    (PROFILE_H, "0.5.17"),
+    (PROFILE_I, "0.5.18"),
+    (PROFILE_J, "0.5.19"),
+    (PROFILE_K, "0.5.20 0.5.21 0.5.22 0.5.23"),
 )
+
+PROFILES: tuple[Profile, ...] = tuple(profile for profile, _ in _RELEASES_OF)
 """The upstream profiles, oldest first."""
 
 RELEASES: dict[str, Profile] = {
-    "0.4.10": PROFILE_A,
-    "0.5.2": PROFILE_B0,
-    "0.5.5": PROFILE_B,
-    "0.5.7": PROFILE_B,
-    "0.5.8": PROFILE_C,
-    "0.5.9": PROFILE_C,
-    "0.5.10": PROFILE_C,
-    "0.5.11": PROFILE_D,
-    "0.5.12": PROFILE_E,
-    "0.5.12.post1": PROFILE_F,
-    "0.5.13": PROFILE_F,
-    "0.5.13.post1": PROFILE_F,
-    "0.5.14": PROFILE_G,
-    "0.5.15": PROFILE_G,
-    "0.5.16": PROFILE_G,
-    "0.5.17": PROFILE_H,
-    "0.5.18": PROFILE_I,
-    "0.5.19": PROFILE_J,
-    "0.5.20": PROFILE_K,
-    "0.5.21": PROFILE_K,
-    "0.5.22": PROFILE_K,
-    "0.5.23": PROFILE_K,
+    release: profile for profile, releases in _RELEASES_OF for release in releases.split()
 }
-"""Profile of each release that was looked at."""
+"""Profile of every release from 0.4.10 on, oldest first."""
