@@ -1,12 +1,13 @@
 """The events of trace format version 1, as typed records: one class per operation.
 
 The class is chosen by the `op` field; unknown operations, unknown fields and wrong types are
-refused by the decoder. What must not be added here: anything that knows an allocator.
+refused by the decoder, what types cannot say by `swasim.trace.check`. Fields stand in the order
+in which the writer puts them. What must not be added here: anything that knows an allocator.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,11 +16,18 @@ from swasim.geometry import Pool
 
 TRACE_VERSION = 1
 
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
-Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=INT64_MAX)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=INT64_MAX)]
+Slot: TypeAlias = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
+"""A slot as it was given: misuse, such as a negative slot, must be writable."""
 ReqName: TypeAlias = str | int
 IndexList: TypeAlias = list[int | tuple[int, int]]
-"""Slots: an int, or a half-open run `[start, end)`. Order is meaningful."""
+"""Slots: an int, or a half-open run `[start, end)`. Order is meaningful.
+
+The ints carry no constraint: msgspec 0.23 misreads a bounded int beside a tuple, and crashes.
+"""
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,8 +57,8 @@ Target: TypeAlias = IndexList | RowRange
 class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What must hold after an event; see docs/trace-format.md."""
 
-    full_available: int | UnsetType = UNSET
-    swa_available: int | UnsetType = UNSET
+    full_available: Count | UnsetType = UNSET
+    swa_available: Count | UnsetType = UNSET
     unmapped: Target | UnsetType = UNSET
     mapped: Target | UnsetType = UNSET
     full_free: IndexList | UnsetType = UNSET
@@ -58,7 +66,7 @@ class Expect(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     full_staged: IndexList | UnsetType = UNSET
     swa_staged: IndexList | UnsetType = UNSET
     mapping: list[tuple[int, int, int]] | UnsetType = UNSET
-    sentinel: int | UnsetType = UNSET
+    sentinel: Slot | UnsetType = UNSET
     full_free_sha256: str | UnsetType = UNSET
     swa_free_sha256: str | UnsetType = UNSET
     full_staged_sha256: str | UnsetType = UNSET
@@ -83,12 +91,14 @@ class Event(
     expect: Expect | None = None
 
 
-class _Allocation(Event, frozen=True, kw_only=True):
-    out: IndexList | None | UnsetType = UNSET
+class Allocation(Event, frozen=True, kw_only=True):
+    """Common to the operations that hand out slots."""
+
+    out: IndexList | UnsetType | None = UNSET
     """What the recorded allocator returned; null when it returned None; absent: not recorded."""
 
 
-class Alloc(_Allocation, frozen=True, kw_only=True, tag="alloc"):
+class Alloc(Allocation, frozen=True, kw_only=True, tag="alloc"):
     """Tokens at page size 1, or whole pages; `pool` calls one sub-allocator alone."""
 
     need_size: Count
@@ -96,69 +106,73 @@ class Alloc(_Allocation, frozen=True, kw_only=True, tag="alloc"):
     pool: Pool | None = None
 
 
-class AllocExtend(_Allocation, frozen=True, kw_only=True, tag="alloc_extend"):
+class AllocExtend(Allocation, frozen=True, kw_only=True, tag="alloc_extend"):
     """Grow each request from its prefix length to `seq_lens` tokens."""
 
-    seq_lens: list[Count]
     prefix_lens: list[Count] | None = None
-    last_loc: list[int] | None = None
+    seq_lens: list[Count]
+    last_loc: list[Slot] | None = None
     reqs: list[ReqName] | None = None
 
 
-class AllocDecode(_Allocation, frozen=True, kw_only=True, tag="alloc_decode"):
+class AllocDecode(Allocation, frozen=True, kw_only=True, tag="alloc_decode"):
     """One token per request; the default `seq_lens` is the row's length + 1."""
 
     seq_lens: list[Positive] | None = None
-    last_loc: list[int] | None = None
+    last_loc: list[Slot] | None = None
     reqs: list[ReqName] | None = None
 
 
-class AllocExtendSwaTail(_Allocation, frozen=True, kw_only=True, tag="alloc_extend_swa_tail"):
+class AllocExtendSwaTail(Allocation, frozen=True, kw_only=True, tag="alloc_extend_swa_tail"):
     """Full slots for all tokens, SWA slots for the last `swa_tail_len` only."""
 
+    prefix_len: Count | None = None
     seq_len: Count
     swa_tail_len: Count
-    prefix_len: Count | None = None
-    last_loc: int | None = None
+    last_loc: Slot | None = None
     req: ReqName | None = None
 
 
-class _Release(Event, frozen=True, kw_only=True):
+class Release(Event, frozen=True, kw_only=True):
+    """Common to the operations with a target: raw slots, or positions of a row."""
+
     indices: IndexList | None = None
     req: ReqName | None = None
     start: Count | None = None
     end: Count | None = None
 
 
-class _PoolRelease(_Release, frozen=True, kw_only=True):
-    pool: Pool | None = None
+class SegmentRelease(Release, frozen=True, kw_only=True):
+    """Common to the releases of one contiguous, page-aligned piece of a row."""
 
-
-class _SegmentRelease(_PoolRelease, frozen=True, kw_only=True):
     start_pos: Count | None = None
 
 
-class Free(_PoolRelease, frozen=True, kw_only=True, tag="free"):
+class Free(Release, frozen=True, kw_only=True, tag="free"):
     """Release full slots and their SWA peers (`pool`: in that sub-allocator alone)."""
 
+    pool: Pool | None = None
 
-class FreeSwa(_Release, frozen=True, kw_only=True, tag="free_swa"):
+
+class FreeSwa(Release, frozen=True, kw_only=True, tag="free_swa"):
     """Release the SWA peers only."""
 
 
-class FreeFull(_Release, frozen=True, kw_only=True, tag="free_full"):
+class FreeFull(Release, frozen=True, kw_only=True, tag="free_full"):
     """Release full slots whose SWA peers are gone already."""
 
 
-class FreeSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_segment"):
+class FreeSegment(SegmentRelease, frozen=True, kw_only=True, tag="free_segment"):
     """`free` of one contiguous, page-aligned piece of a row."""
 
+    pool: Pool | None = None
 
-class FreeSwaSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_swa_segment"):
+
+class FreeSwaSegment(SegmentRelease, frozen=True, kw_only=True, tag="free_swa_segment"):
     """`free_swa` of one such piece."""
 
 
-class FreeFullSegment(_SegmentRelease, frozen=True, kw_only=True, tag="free_full_segment"):
+class FreeFullSegment(SegmentRelease, frozen=True, kw_only=True, tag="free_full_segment"):
     """`free_full` of one such piece."""
 
 
@@ -202,7 +216,7 @@ class SetFullToSwaMapping(Event, frozen=True, kw_only=True, tag="set_full_to_swa
     swa: IndexList
 
 
-class ClearFullToSwaMapping(_Release, frozen=True, kw_only=True, tag="clear_full_to_swa_mapping"):
+class ClearFullToSwaMapping(Release, frozen=True, kw_only=True, tag="clear_full_to_swa_mapping"):
     """Reset entries to 0 without releasing anything."""
 
 
@@ -237,26 +251,12 @@ class Mark(Event, frozen=True, kw_only=True, tag="mark"):
     label: str
 
 
-class ExpectOnly(Event, frozen=True, kw_only=True, tag="expect"):
-    """A check with no call: the fields of `expect`, inside it or beside `op`."""
+class ExpectOnly(Expect, frozen=True, kw_only=True, tag_field="op", tag="expect"):
+    """A check with no call: the fields of `expect`, beside `op` or inside `expect`."""
 
-    full_available: int | UnsetType = UNSET
-    swa_available: int | UnsetType = UNSET
-    unmapped: Target | UnsetType = UNSET
-    mapped: Target | UnsetType = UNSET
-    full_free: IndexList | UnsetType = UNSET
-    swa_free: IndexList | UnsetType = UNSET
-    full_staged: IndexList | UnsetType = UNSET
-    swa_staged: IndexList | UnsetType = UNSET
-    mapping: list[tuple[int, int, int]] | UnsetType = UNSET
-    sentinel: int | UnsetType = UNSET
-    full_free_sha256: str | UnsetType = UNSET
-    swa_free_sha256: str | UnsetType = UNSET
-    full_staged_sha256: str | UnsetType = UNSET
-    swa_staged_sha256: str | UnsetType = UNSET
-    mapping_sha256: str | UnsetType = UNSET
-    raises: str | UnsetType = UNSET
-    idle: bool | UnsetType = UNSET
+    t: float | None = None
+    site: str | None = None
+    expect: Expect | None = None
 
 
 AnyEvent: TypeAlias = (
@@ -299,9 +299,26 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     event: AnyEvent
 
 
-def op_of(event: Any) -> str:
+ALL_EVENTS: tuple[type[AnyEvent], ...] = get_args(AnyEvent)
+"""Every event class, in the order of the reference."""
+
+OPS: dict[str, type[AnyEvent]] = {str(cls.__struct_config__.tag): cls for cls in ALL_EVENTS}
+"""Operation name to event class."""
+
+
+def op_of(event: AnyEvent) -> str:
     """The operation name of an event."""
-    return str(type(event).__struct_config__.tag)
+    return str(event.__struct_config__.tag)
+
+
+def expectation(event: AnyEvent) -> Expect | None:
+    """What must hold after `event`, or None; an `expect` event's own fields are folded in."""
+    if not isinstance(event, ExpectOnly):
+        return event.expect
+    inside = event.expect or Expect()
+    values = {name: getattr(inside, name) for name in Expect.__struct_fields__}
+    own = {name: getattr(event, name) for name in Expect.__struct_fields__}
+    return Expect(**{name: own[name] if own[name] is not UNSET else values[name] for name in own})
 
 
 def expand(indices: IndexList) -> list[int]:
@@ -317,12 +334,21 @@ def expand(indices: IndexList) -> list[int]:
 
 def compress(slots: list[int]) -> IndexList:
     """The shortest index list for `slots`: runs of two or more become `[start, end)`."""
+    return canonical(list(slots))
+
+
+def canonical(indices: IndexList) -> IndexList:
+    """The shortest index list with the same slots in the same order; runs stay runs."""
     out: IndexList = []
-    i, n = 0, len(slots)
-    while i < n:
-        j = i + 1
-        while j < n and slots[j] == slots[j - 1] + 1:
-            j += 1
-        out.append((slots[i], slots[i] + (j - i)) if j - i > 1 else slots[i])
-        i = j
+    start = end = 0
+    for item in indices:
+        first, last = (item, item + 1) if isinstance(item, int) else item
+        if first == end and end > start:
+            end = max(last, end)
+            continue
+        if end > start:
+            out.append((start, end) if end - start > 1 else start)
+        start, end = first, last
+    if end > start:
+        out.append((start, end) if end - start > 1 else start)
     return out
