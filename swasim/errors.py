@@ -26,7 +26,20 @@ class UsageError(SwasimError):
 
 
 class ConfigError(SwasimError):
-    """A configuration value that cannot be; names where it came from."""
+    """A configuration value that cannot be; names where it came from.
+
+    Args:
+        message: what is wrong, with the key, the value and what is accepted.
+        path: the file, as the user named it; "" where the value came from none.
+        line, column: 1-based place in the file; 0 where it is not known.
+    """
+
+    def __init__(self, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
+        self.message = message
+        self.path = path
+        self.line = line
+        self.column = column
+        super().__init__(_located(message, path, line, column) if path else message)
 
 
 class TraceError(SwasimError):
@@ -44,21 +57,22 @@ class TraceError(SwasimError):
         self.path = path
         self.line = line
         self.column = column
-        super().__init__(self._located())
-
-    def _located(self) -> str:
-        place = self.path
-        if self.line:
-            place += f":{self.line}"
-            if self.column:
-                place += f":{self.column}"
-        return f"{place}: error: {self.message}"
+        super().__init__(_located(message, path, line, column))
 
 
 class InternalError(SwasimError):
     """A defect of swasim; the message says what to report."""
 
     exit_code = 3
+
+
+def _located(message: str, path: str, line: int, column: int) -> str:
+    place = path
+    if line:
+        place += f":{line}"
+        if column:
+            place += f":{column}"
+    return f"{place}: error: {message}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

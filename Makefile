@@ -1,0 +1,54 @@
+# Every target sets up what it needs: the first one that runs makes .venv.
+
+PYTHON ?= python3
+VENV   ?= .venv
+# Two workers: what a small CI machine has. `make test PYTEST_ARGS=` runs in one process.
+PYTEST_ARGS ?= -n 2
+
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all test-sglang bench format lint types check clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv with swasim and the pinned development tools
+
+$(STAMP): pyproject.toml constraints-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "swasim needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo not there);" \
+	       "say which one to use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## show the double free of SGLang PR 27779, buggy and fixed side by side
+	$(BIN)/swasim compare --buggy --fixed
+
+test: $(STAMP) ## run the fast tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not slow"
+
+test-all: $(STAMP) ## run every test, the slow ones too
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: $(STAMP) ## measure calls per second
+	$(BIN)/python -m pytest tests/benchmarks -p no:xdist -s
+
+format: $(STAMP) ## rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lint: $(STAMP) ## check style and format, change nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## check the types
+	$(BIN)/mypy
+
+check: lint types test ## lint, types and fast tests: what a commit should pass
+
+clean: ## remove what builds and tests leave behind, .venv too
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,6 @@
+"""`python -m swasim` is the command `swasim`."""
+
+from swasim.commands.app import main
+
+if __name__ == "__main__":
+    main()
