@@ -33,6 +33,9 @@ test: $(STAMP) ## run the fast tests
 test-all: $(STAMP) ## run every test, the slow ones too
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+test-sglang: $(STAMP) ## test against real SGLang releases, downloaded without their dependencies
+	VENV=$(VENV) bash tests/sglang/run.sh $(SGLANG_RELEASES)
+
 bench: $(STAMP) ## measure calls per second
 	$(BIN)/python -m pytest tests/benchmarks -p no:xdist -s
 
