@@ -1,0 +1,265 @@
+"""An allocator that nobody here wrote, watched by comparing what it holds before and after.
+
+`Watched` turns a `Call` into a method call on a live object and derives the `Effect` from two
+snapshots of its free lists and its mapping. It reads only what every release of SGLang's
+`SWATokenToKVPoolAllocator` has: `full_attn_allocator` and `swa_attn_allocator`, each with
+`free_pages` and `release_pages` or `staged_pages`, and `full_to_swa_index_mapping`.
+
+What must not be added here: knowledge of what a call should have done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from swasim.allocator.methods import Methods
+from swasim.call import AllocatorState, Call, Effect
+from swasim.errors import SwasimError, UsageError
+from swasim.geometry import Geometry, Pool
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What an allocator held at one moment; fresh storage, int64, on the allocator's device.
+
+    Attributes:
+        full_free, swa_free: [pages] free lists, in order.
+        full_staged, swa_staged: [pages] freed pages not merged yet, in order.
+        mapping: [entries] the whole mapping.
+    """
+
+    full_free: torch.Tensor
+    swa_free: torch.Tensor
+    full_staged: torch.Tensor
+    swa_staged: torch.Tensor
+    mapping: torch.Tensor
+
+    def lists(self, pool: Pool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Free and staged pages of one pool."""
+        if pool == "full":
+            return self.full_free, self.full_staged
+        return self.swa_free, self.swa_staged
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call left: what it returned, or the exception that it raised."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+class Watched:
+    """Any object with the methods of `SWATokenToKVPoolAllocator`, as an `Allocator`.
+
+    Cost of a call: one copy and one comparison of the lists and the mapping, on the device.
+
+    Attributes:
+        name: as the user named it.
+        geometry: sizes of the pools.
+        target: the object itself, unmodified.
+        version: release of SGLang that it came from, or "".
+    """
+
+    def __init__(self, target: Any, name: str, geometry: Geometry, version: str = "") -> None:
+        self.target = target
+        self.name = name
+        self.geometry = geometry
+        self.version = version
+        self._methods = Methods(target)
+        self.snapshot()
+
+    def perform(self, call: Call) -> Effect:
+        """Carry out one call on the object and report what changed.
+
+        Raises:
+            UsageError: the object has no such method, or uses a part of its package that is not
+                installed.
+        """
+        effect, _ = self.observe(lambda: self._methods.perform(call))
+        return effect
+
+    def observe(self, run: Callable[[], Any]) -> tuple[Effect, Outcome]:
+        """Report what `run` changes in the object; for calls that somebody else makes.
+
+        An exception of `run` is reported in both parts of the answer and not raised here, so that
+        the caller can raise it where it belongs.
+
+        Raises:
+            SwasimError: raised by swasim itself inside `run`.
+        """
+        before = self.snapshot()
+        try:
+            outcome = Outcome(result=run())
+        except SwasimError:
+            raise
+        except Exception as error:
+            outcome = Outcome(error=error)
+        return self._effect(before, self.snapshot(), outcome), outcome
+
+    def state(self) -> AllocatorState:
+        """Everything the object holds, as plain values."""
+        now = self.snapshot()
+        return AllocatorState(
+            full_free=now.full_free.tolist(),
+            swa_free=now.swa_free.tolist(),
+            full_staged=now.full_staged.tolist(),
+            swa_staged=now.swa_staged.tolist(),
+            mapping=now.mapping.tolist(),
+        )
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the lists and the mapping.
+
+        Raises:
+            UsageError: the object lacks one of them; the message names it.
+        """
+        full, swa = self._pool("full"), self._pool("swa")
+        return Snapshot(
+            full_free=_pages(full, "full_attn_allocator"),
+            swa_free=_pages(swa, "swa_attn_allocator"),
+            full_staged=_staged(full),
+            swa_staged=_staged(swa),
+            mapping=_copy(_part(self.target, "full_to_swa_index_mapping", "the allocator")),
+        )
+
+    def _pool(self, pool: Pool) -> Any:
+        return _part(self.target, f"{pool}_attn_allocator", "the allocator")
+
+    def _available(self, pool: Pool, now: Snapshot) -> int:
+        own = getattr(self.target, f"{pool}_available_size", None)
+        if own is None:
+            own = getattr(self._pool(pool), "available_size", None)
+        if own is not None:
+            return int(own())
+        free, staged = now.lists(pool)
+        return (free.numel() + staged.numel()) * self.geometry.page_size
+
+    def _effect(self, before: Snapshot, after: Snapshot, outcome: Outcome) -> Effect:
+        full_taken, full_returned = pages_moved(before.lists("full"), after.lists("full"))
+        swa_taken, swa_returned = pages_moved(before.lists("swa"), after.lists("swa"))
+        slots, old, new = entries_changed(before.mapping, after.mapping)
+        error = outcome.error
+        return Effect(
+            out=_slots(outcome.result),
+            raised=type(error).__name__ if error is not None else None,
+            raised_text=" ".join(str(error).split()) if error is not None else "",
+            full_taken=full_taken,
+            full_returned=full_returned,
+            swa_taken=swa_taken,
+            swa_returned=swa_returned,
+            mapped_slots=slots,
+            mapped_from=old,
+            mapped_to=new,
+            full_available=self._available("full", after),
+            swa_available=self._available("swa", after),
+        )
+
+
+def pages_moved(
+    before: tuple[torch.Tensor, torch.Tensor], after: tuple[torch.Tensor, torch.Tensor]
+) -> tuple[list[int], list[int]]:
+    """Pages that left the free and staged lists of a pool, and pages that entered them.
+
+    Args:
+        before, after: free list and staged list, [pages] int64 each.
+
+    Returns:
+        Pages taken, in the order in which they were handed out (ascending where the lists were
+        merged first), and pages returned, in the order of the lists, repeats kept. A page that
+        moved out and in again within one call shows in neither.
+    """
+    old, new = torch.cat(before), torch.cat(after)
+    common = min(old.numel(), new.numel())
+    tail = _equal_run(old[old.numel() - common :].flip(0), new[new.numel() - common :].flip(0))
+    old, new = old[: old.numel() - tail], new[: new.numel() - tail]
+    common = min(old.numel(), new.numel())
+    head = _equal_run(old[:common], new[:common])
+    left, entered = old[head:].tolist(), new[head:].tolist()
+    taken, returned = _without(left, entered), _without(entered, left)
+    if before[1].numel() and not after[1].numel():
+        taken.sort()
+    return taken, returned
+
+
+def _equal_run(a: torch.Tensor, b: torch.Tensor) -> int:
+    """How many leading items of two lists of equal length are the same."""
+    different = (a != b).nonzero()
+    return int(different[0]) if different.numel() else a.numel()
+
+
+def _without(items: list[int], others: list[int]) -> list[int]:
+    """`items` in order, less one occurrence for every item of `others`."""
+    spare = Counter(others)
+    kept: list[int] = []
+    for item in items:
+        if spare[item] > 0:
+            spare[item] -= 1
+        else:
+            kept.append(item)
+    return kept
+
+
+def entries_changed(
+    before: torch.Tensor, after: torch.Tensor
+) -> tuple[list[int], list[int], list[int]]:
+    """Full slots whose mapping entry differs, ascending, with the SWA slot before and after."""
+    if before.numel() != after.numel():
+        size = max(before.numel(), after.numel())
+        before, after = _padded(before, size), _padded(after, size)
+    slots = (before != after).nonzero().flatten()
+    return slots.tolist(), before[slots].tolist(), after[slots].tolist()
+
+
+def _padded(entries: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.cat((entries, entries.new_zeros(size - entries.numel())))
+
+
+def _part(owner: Any, name: str, what: str) -> Any:
+    value = getattr(owner, name, None)
+    if value is None:
+        raise UsageError(
+            f"{what} ({type(owner).__name__}) has no {name}; to be watched it needs "
+            "full_attn_allocator and swa_attn_allocator, each with free_pages, and "
+            "full_to_swa_index_mapping"
+        )
+    return value
+
+
+def _pages(pool: Any, what: str) -> torch.Tensor:
+    return _copy(_part(pool, "free_pages", what))
+
+
+def _staged(pool: Any) -> torch.Tensor:
+    staged = getattr(pool, "staged_pages", None)
+    if staged is None:
+        staged = getattr(pool, "release_pages", None)
+    if staged is None:
+        return torch.empty(0, dtype=torch.int64, device=_device(pool))
+    if isinstance(staged, list) and any(isinstance(item, torch.Tensor) for item in staged):
+        return torch.cat(staged).to(torch.int64)
+    return _copy(staged).to(_device(pool))
+
+
+def _device(pool: Any) -> torch.device:
+    pages = pool.free_pages
+    return pages.device if isinstance(pages, torch.Tensor) else torch.device("cpu")
+
+
+def _copy(values: Any) -> torch.Tensor:
+    if isinstance(values, torch.Tensor):
+        return values.detach().to(torch.int64, copy=True)
+    return torch.tensor(list(values), dtype=torch.int64)
+
+
+def _slots(result: Any) -> list[int] | None:
+    if isinstance(result, torch.Tensor):
+        return [int(slot) for slot in result.tolist()]
+    if isinstance(result, list | tuple):
+        return [int(slot) for slot in result]
+    return None

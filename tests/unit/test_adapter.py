@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from swasim.allocator import adapter, cpu_kernels
+from swasim.allocator.base import Allocator
+from swasim.allocator.watched import entries_changed, pages_moved
+from swasim.call import AllocatorState, Call
+from swasim.config import SimConfig
+from swasim.errors import ConfigError, UsageError
+from tests.support.tiny_allocator import TinyAllocator
+
+TINY = "tests.support.tiny_allocator"
+
+
+def tiny(kv_size: int = 4, kv_size_swa: int = 3) -> Allocator:
+    return adapter.build(
+        f"{TINY}:TinyAllocator", SimConfig(1, kv_size=kv_size, kv_size_swa=kv_size_swa)
+    )
+
+
+def test_allocation_reports_pages_taken_and_entries_written() -> None:
+    effect = tiny().perform(Call(op="alloc", need_size=2))
+    assert effect.out == [1, 2]
+    assert (effect.full_taken, effect.swa_taken) == ([1, 2], [1, 2])
+    assert (effect.full_returned, effect.swa_returned) == ([], [])
+    assert (effect.mapped_slots, effect.mapped_from, effect.mapped_to) == ([1, 2], [0, 0], [1, 2])
+    assert (effect.full_available, effect.swa_available) == (2, 1)
+
+
+def test_release_reports_pages_returned_and_entries_cleared() -> None:
+    allocator = tiny()
+    allocator.perform(Call(op="alloc", need_size=2))
+    effect = allocator.perform(Call(op="free", indices=[2, 1]))
+    assert effect.out is None
+    assert (effect.full_returned, effect.swa_returned) == ([2, 1], [2, 1])
+    assert (effect.mapped_slots, effect.mapped_to) == ([1, 2], [0, 0])
+
+
+def test_half_done_allocation_shows_the_pages_that_are_gone() -> None:
+    effect = tiny(kv_size=4, kv_size_swa=1).perform(Call(op="alloc", need_size=2))
+    assert effect.out is None
+    assert (effect.full_taken, effect.swa_taken) == ([1, 2], [])
+
+
+def test_exception_is_reported_with_what_had_changed_before_it() -> None:
+    effect = tiny().perform(Call(op="free", indices=[1]))
+    assert effect.raised == "AssertionError"
+    assert effect.full_returned == [1]
+    assert effect.full_available == 5
+
+
+def test_merging_staged_pages_is_no_change() -> None:
+    allocator = tiny()
+    for call in (
+        Call(op="alloc", need_size=3),
+        Call(op="free", indices=[3, 1]),
+        Call(op="alloc", need_size=2),
+    ):
+        effect = allocator.perform(call)
+    assert effect.full_taken == [1, 3]
+    assert effect.full_returned == []
+
+
+def test_state_holds_lists_and_the_whole_mapping() -> None:
+    allocator = tiny()
+    allocator.perform(Call(op="alloc", need_size=2))
+    allocator.perform(Call(op="free_swa", indices=[1]))
+    assert allocator.state() == AllocatorState(
+        full_free=[3, 4],
+        swa_free=[3],
+        full_staged=[],
+        swa_staged=[1],
+        mapping=[0, 0, 2, 0, 0, -1],
+    )
+
+
+def test_pool_of_a_call_names_the_sub_allocator() -> None:
+    effect = tiny().perform(Call(op="alloc", pool="swa", need_size=1))
+    assert effect.out == [1]
+    assert (effect.full_taken, effect.swa_taken) == ([], [1])
+
+
+def test_mapping_writes_work_without_methods_for_them() -> None:
+    allocator = tiny()
+    effect = allocator.perform(Call(op="set_full_to_swa_mapping", full=[3], swa=[2]))
+    assert (effect.mapped_slots, effect.mapped_to) == ([3], [2])
+    effect = allocator.perform(Call(op="clear_full_to_swa_mapping", indices=[3]))
+    assert (effect.mapped_slots, effect.mapped_from) == ([3], [2])
+
+
+def test_missing_method_names_the_releases_that_have_it() -> None:
+    with pytest.raises(UsageError, match=r"no method free_segment \(SGLang has it from 0\.5\.17"):
+        tiny().perform(Call(op="free_segment", indices=[1], start_pos=0))
+
+
+def test_live_object_is_watched_where_it_is() -> None:
+    live = TinyAllocator(4, 3, 1, "cpu")
+    watched = adapter.watch(live)
+    assert watched.name == "TinyAllocator"
+    assert (watched.geometry.kv_size, watched.geometry.kv_size_swa) == (4, 3)
+    effect, outcome = watched.observe(lambda: live.alloc(1))
+    assert effect.full_taken == [1]
+    assert outcome.result.tolist() == [1]
+
+
+def test_observed_exception_is_handed_back_to_its_caller() -> None:
+    live = TinyAllocator(4, 3, 1, "cpu")
+    effect, outcome = adapter.watch(live).observe(lambda: live.free(torch.tensor([1])))
+    assert effect.raised == "AssertionError"
+    assert isinstance(outcome.error, AssertionError)
+
+
+def test_object_without_free_lists_is_refused_by_name_of_what_is_missing() -> None:
+    live = TinyAllocator(4, 3, 1, "cpu")
+    del live.swa_attn_allocator.free_pages
+    with pytest.raises(UsageError, match=r"TinyPool.* has no free_pages"):
+        adapter.watch(live)
+
+
+def test_factory_function_makes_the_allocator() -> None:
+    allocator = adapter.build(f"{TINY}:make", SimConfig(1, kv_size=5, kv_size_swa=3))
+    assert allocator.state().full_free == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (f"{TINY}:WantsMore", "wants an argument 'tree_cache'"),
+        (f"{TINY}:Unbuildable", r"Unbuildable\(size=4\) gave RuntimeError: no memory"),
+        (f"{TINY}:Nobody", "has no Nobody"),
+        ("no_such_package.x:Y", "importing no_such_package.x gave ModuleNotFoundError"),
+        ("no.colon", "write package.module:Class"),
+    ],
+)
+def test_class_that_does_not_fit_says_what_was_tried(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        adapter.build(name, SimConfig(1, kv_size=4, kv_size_swa=3))
+
+
+def test_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="device 'cuda:99' is not usable here"):
+        adapter.build(f"{TINY}:TinyAllocator", SimConfig(1, 4, 4, device="cuda:99", engine="torch"))
+
+
+def test_pages_moved_keeps_repeats_and_order() -> None:
+    none = torch.empty(0, dtype=torch.int64)
+    taken, returned = pages_moved(
+        (torch.tensor([4, 5, 6]), none), (torch.tensor([1, 1, 4, 5, 6]), none)
+    )
+    assert (taken, returned) == ([], [1, 1])
+    taken, returned = pages_moved(
+        (torch.tensor([4, 5, 6]), torch.tensor([9])), (torch.tensor([6]), torch.tensor([2, 9]))
+    )
+    assert (taken, returned) == ([4, 5], [2])
+
+
+def test_mapping_that_grew_is_compared_against_zeros() -> None:
+    assert entries_changed(torch.tensor([0, 1]), torch.tensor([0, 2, 3])) == (
+        [1, 2],
+        [1, 0],
+        [2, 3],
+    )
+
+
+def test_extend_stand_in_fills_the_old_page_then_whole_pages_then_a_head() -> None:
+    slots = cpu_kernels.extend_slots([2, 0], [9, 3], [9, -1], [5, 7, 3], 4)
+    assert slots == [10, 11, 20, 21, 22, 23, 28, 12, 13, 14]
+
+
+def test_decode_stand_in_opens_a_page_only_at_a_boundary() -> None:
+    assert cpu_kernels.decode_slots([5, 6], [7, 20], [3], 4) == [12, 21]
+
+
+def run_in_fake_sglang(tmp_path: Path, files: dict[str, str], code: str) -> str:
+    """Run `code` where a package `sglang` made of `files` can be imported; hands back stdout."""
+    for name, text in files.items():
+        path = tmp_path / "sglang" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for folder in (tmp_path / "sglang").rglob("*"):
+        if folder.is_dir():
+            (folder / "__init__.py").touch()
+    (tmp_path / "sglang" / "__init__.py").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+BUILD = """
+from swasim.allocator import adapter
+from swasim.config import SimConfig
+from swasim.call import Call
+from swasim.errors import UsageError
+import sys
+try:
+    allocator = adapter.build("sglang", SimConfig(1, kv_size=4, kv_size_swa=3))
+    sys.stdout.write(f"{allocator.perform(Call(op='alloc', need_size=2)).out} ")
+    sys.stdout.write(f"{'triton' in sys.modules}")
+except UsageError as error:
+    sys.stdout.write(str(error))
+"""
+
+ALLOCATOR = """
+import triton_that_nobody_has
+from sglang.srt.layers.heavy import Layer
+from sglang.srt.utils import helper
+from tests.support.tiny_allocator import TinyAllocator
+
+try:
+    import extra_that_nobody_has
+except ImportError:
+    extra_that_nobody_has = None
+
+@triton_that_nobody_has.jit
+def kernel():
+    pass
+
+class SWATokenToKVPoolAllocator(TinyAllocator):
+    def alloc(self, need_size):
+        assert extra_that_nobody_has is None
+        {body}
+        return super().alloc(helper(need_size))
+"""
+
+
+def fake_sglang(body: str = "pass") -> dict[str, str]:
+    return {
+        "srt/mem_cache/allocator.py": ALLOCATOR.format(body=body),
+        "srt/utils/common.py": "import orjson_that_nobody_has\ndef helper(n): return n\n",
+        "srt/utils/__init__.py": "from sglang.srt.utils.common import *\n",
+        "srt/layers/heavy.py": "raise RuntimeError('no GPU')\n",
+    }
+
+
+def test_sglang_loads_although_its_dependencies_are_missing(tmp_path: Path) -> None:
+    assert run_in_fake_sglang(tmp_path, fake_sglang(), BUILD) == "[1, 2] False"
+
+
+def test_using_what_was_left_out_is_said_and_not_made_up(tmp_path: Path) -> None:
+    said = run_in_fake_sglang(tmp_path, fake_sglang("Layer(3)"), BUILD)
+    assert "sglang uses sglang.srt.layers.heavy.Layer in the allocator" in said
+    said = run_in_fake_sglang(tmp_path, fake_sglang("triton_that_nobody_has.cdiv(1)"), BUILD)
+    assert "pip install triton_that_nobody_has" in said
+
+
+def test_sglang_without_the_class_says_how_to_name_another(tmp_path: Path) -> None:
+    said = run_in_fake_sglang(tmp_path, {"srt/mem_cache/x.py": ""}, BUILD)
+    assert "no class SWATokenToKVPoolAllocator under" in said
+    assert "--allocator sglang.srt.mem_cache.MODULE:CLASS" in said
+
+
+def test_no_sglang_at_all_says_what_to_install(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+    )
+    assert "no SGLang to import: pip install --no-deps sglang" in done.stdout
