@@ -18,10 +18,11 @@ install: $(STAMP) ## make .venv with swasim and the pinned development tools
 
 $(STAMP): pyproject.toml constraints-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "swasim needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || echo not there);" \
+	  echo "swasim needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo none);" \
 	       "say which one to use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable '.[dev]'
+	@echo "Installing into $(VENV); torch is large, the first time can take minutes."
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint constraints-dev.txt --editable '.[dev]'
 	@touch $@
 
 demo: $(STAMP) ## show the double free of SGLang PR 27779, buggy and fixed side by side

@@ -29,7 +29,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.mark.slow
 def test_the_wheel_carries_every_bundled_trace_and_config(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     traces = {f"traces/{p.relative_to(ROOT / 'traces')}" for p in (ROOT / "traces").rglob("*.*")}
@@ -39,7 +38,6 @@ def test_the_wheel_carries_every_bundled_trace_and_config(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "docs/", "traces/"))]
 
 
-@pytest.mark.slow
 def test_the_wheel_finds_its_bundled_files_without_the_checkout(
     wheel: Path, tmp_path: Path
 ) -> None:
