@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from swasim.triage.meaning import SIGNALS, Other, Signal, rule_for
+from swasim.triage.meaning import Other, rule_for
 from swasim.triage.pages import PageSizes
 from swasim.triage.pressure import Pressure
 from swasim.triage.report import (
@@ -18,6 +18,7 @@ from swasim.triage.report import (
     TriageReport,
 )
 from swasim.triage.shapes import PAGE_SIZE, PREFIX, Equation, clean, context_of, equations, usage
+from swasim.triage.signals import SIGNAL_WORDS, SIGNALS, Signal
 from swasim.triage.steps import next_steps
 
 _CONTEXT_LINES = 12
@@ -95,15 +96,20 @@ class _Reader:
         elif self._context_left:
             self._context_left -= 1
         header = context_of(line)
-        stated = PAGE_SIZE.search(line)
-        if stated is not None:
-            self._pages.state(int(stated[1]))
+        self._page_size(line)
         seen = self._equations(line)
         seen = self._signals(line) or seen
         if not seen:
             self._usage(line)
         if header:
             self._context, self._context_left = header, _CONTEXT_LINES
+
+    def _page_size(self, line: str) -> None:
+        if "page" not in line:
+            return
+        stated = PAGE_SIZE.search(line)
+        if stated is not None:
+            self._pages.state(int(stated[1]))
 
     def _equations(self, line: str) -> bool:
         carried = self._context if self._context_left else ""
@@ -143,6 +149,8 @@ class _Reader:
 
     def _signals(self, line: str) -> bool:
         seen = False
+        if not any(word in line for word in SIGNAL_WORDS):
+            return False
         for signal in SIGNALS:
             match = signal.pattern.search(line)
             if match is None:

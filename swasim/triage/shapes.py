@@ -22,6 +22,8 @@ _CONTEXTS = (
     ("idle", re.compile(r"memory leak detected!")),
     ("watchdog", WATCHDOG),
 )
+_CONTEXT_WORDS = ("Mem ", "leak detected!", "batch_size()=", "atchdog timeout")
+_EQUATION_WORDS = ("avail", "capacity(", "total_tokens=")
 _NEW = re.compile(r"\[(full|swa|mamba[\w-]{0,16})\] ((?:[a-z_]+=-?\d+(?:, )?){3,8})")
 _FREETOKEN = re.compile(r"free\((\d+)\) ?\+ ?tree\((\d+)\) ?(?:!=|==) ?capacity\((\d+)\)")
 _JAX = re.compile(
@@ -96,6 +98,8 @@ def clean(line: str) -> str:
 def context_of(text: str) -> str:
     """When the checker ran, by the last header in `text`; "" where there is none."""
     best, where = "", -1
+    if not any(word in text for word in _CONTEXT_WORDS):
+        return best
     for name, pattern in _CONTEXTS:
         for match in pattern.finditer(text):
             if match.start() > where:
@@ -105,7 +109,7 @@ def context_of(text: str) -> str:
 
 def equations(line: str, carried: str) -> Iterator[Equation]:
     """Every pool equation in the line; `carried` is the header that earlier lines left."""
-    if "=" not in line and "capacity(" not in line:
+    if not any(word in line for word in _EQUATION_WORDS):
         return
     if "leak-check skipped" in line or "dcp_physical_page_slack_allowed" in line:
         return

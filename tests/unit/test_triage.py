@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from swasim.errors import UsageError
+from swasim.sanitizer.kinds import KINDS
 from swasim.triage import Fault, TriageReport, triage
-from swasim.triage.meaning import RULES, SIGNALS
+from swasim.triage.meaning import RULES
 from swasim.triage.shapes import clean
+from swasim.triage.signals import SIGNALS
+from swasim.triage.source import open_log
 
 
 def only(report: TriageReport) -> Fault:
@@ -218,7 +224,7 @@ def test_bare_assert_in_a_traceback_is_an_over_free() -> None:
     fault = only(report)
     assert (fault.pool, fault.first_line, fault.ranks) == ("swa", 3, ("DP1 TP4",))
     assert kinds(fault)[0] == "accounting-overflow"
-    assert [issue.ref for issue in fault.issues][0] == "sglang 25805"
+    assert fault.issues[0].ref == "sglang 25805"
 
 
 @pytest.mark.parametrize(
@@ -479,12 +485,45 @@ def test_a_long_log_is_read_in_constant_memory() -> None:
 
 
 def test_every_family_names_a_kind_of_the_catalogue() -> None:
-    known = {
-        "double-free", "foreign-free", "stale-mapping", "page-aliased", "padding-page",
-        "mapping-overwritten", "orphaned-page", "half-allocation", "accounting-overflow",
-        "accounting-mismatch", "index-out-of-range", "misaligned", "use-after-free",
-        "window-violation", "leaked-page", "false-exhaustion", "partial-page-free",
-        "remap-in-free-group",
-    }  # fmt: skip
     used = {family.kind for rule in (*RULES, *SIGNALS) for family in rule.families}
-    assert used <= known
+    assert used <= KINDS.keys()
+
+
+def read(path: Path, data: bytes) -> list[str]:
+    path.write_bytes(data)
+    with open_log(str(path)) as lines:
+        return list(lines)
+
+
+def test_a_log_is_read_plain_gzipped_or_as_utf16(tmp_path: Path) -> None:
+    text = "one\ntwo [swa]\n"
+    log = tmp_path / "server.log"
+    assert read(log, text.encode()) == ["one", "two [swa]"]
+    assert read(log, gzip.compress(text.encode())) == ["one", "two [swa]"]
+    assert read(log, text.encode("utf-16"))[1] == "two [swa]"
+
+
+def test_binary_garbage_in_a_log_is_no_error(tmp_path: Path) -> None:
+    lines = read(tmp_path / "server.log", bytes(range(256)) + b"\n[swa]\n")
+    assert lines[-1] == "[swa]"
+
+
+def test_a_line_without_end_is_cut_and_the_next_one_is_read(tmp_path: Path) -> None:
+    lines = read(tmp_path / "server.log", b"x" * 1_000_000 + b"\nnext\n")
+    assert [len(line) for line in lines] == [65_536, 4]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "is empty"), (gzip.compress(b"x" * 9999)[:20], "cannot be read to its end")],
+)
+def test_an_unusable_log_is_named(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read(tmp_path / "server.log", data)
+
+
+def test_a_missing_log_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"), open_log(str(tmp_path / "no.log")):
+        pass
+    with pytest.raises(UsageError, match="is a directory"), open_log(str(tmp_path)):
+        pass
