@@ -1,1 +1,64 @@
-"""Finished records to text, one file per format."""
+"""Finished records to text, one module per format, chosen by name.
+
+A format is a module with two functions, `write_replay` and `write_comparison`; adding one is one
+file and one line in `FORMATS`. Nothing here calls an engine or reads the environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
+
+from swasim.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from swasim.compare import Comparison
+    from swasim.replay import Replay
+
+FORMATS = {
+    "table": "swasim.reporters.table",
+    "concise": "swasim.reporters.concise",
+    "json": "swasim.reporters.jsonfmt",
+    "jsonl": "swasim.reporters.jsonl",
+}
+"""Format name to the module that writes it. Modules are imported when they are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the output should look; only formats for people care.
+
+    Attributes:
+        width: columns to stay within; None where nobody looks at a screen: lines are never
+            wrapped or cut.
+        color: colours may be used.
+        quiet: findings and the summary only.
+        verbose: every finding in full, consequences included.
+    """
+
+    width: int | None = None
+    color: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+
+class Reporter(Protocol):
+    """What a format module offers."""
+
+    def write_replay(self, replay: Replay, out: TextIO, look: Look) -> None:
+        """Write a finished replay to `out`."""
+
+    def write_comparison(self, comparison: Comparison, out: TextIO, look: Look) -> None:
+        """Write a finished comparison to `out`."""
+
+
+def reporter(name: str) -> Reporter:
+    """The format called `name`.
+
+    Raises:
+        UsageError: there is none of that name; the known ones and the nearest are in the message.
+    """
+    if name not in FORMATS:
+        raise UsageError(unknown_name("format", name, FORMATS))
+    return cast(Reporter, importlib.import_module(FORMATS[name]))

@@ -1,0 +1,168 @@
+"""The command line: every verb, and the only place where exceptions become exit codes.
+
+    0  clean
+    1  findings
+    2  usage, configuration or trace error
+    3  a defect of swasim
+    130  interrupted
+    141  the reader of our output went away
+
+What must not be added here: work. Commands import their engine inside the function, so that
+`swasim --help` stays instant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from swasim import __version__
+from swasim.commands.allocators import allocators
+from swasim.commands.compare import compare
+from swasim.commands.explain import explain
+from swasim.commands.grouping import SectionedCommand, expand
+from swasim.commands.output import notice, notice_failure
+from swasim.commands.replay import replay
+from swasim.commands.triage import triage
+from swasim.commands.validate import validate
+from swasim.errors import InternalError, SwasimError
+
+CLEAN, USAGE, DEFECT, INTERRUPTED, CLOSED_PIPE = 0, 2, 3, 130, 141
+
+EPILOG = (
+    "Every option can be set by an environment variable: --page-size by SWASIM_PAGE_SIZE."
+    " Exit codes: 0 clean, 1 findings, 2 usage, configuration or trace error, 3 a defect of"
+    " swasim."
+)
+
+app = typer.Typer(
+    name="swasim",
+    help="The memory debugger for paged full/SWA KV caches: replays an allocation trace and says"
+    " at which call truth and allocator part.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    # Plain help: laying it out with Rich would take longer than everything else together.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (replay, compare, validate, allocators, explain, triage):
+    app.command(name=verb.__name__, cls=SectionedCommand, epilog=EPILOG)(expand(verb))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"swasim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            "-V",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run swasim on the arguments of this process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run swasim on `arguments`; returns the exit code and never raises."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A trace may name requests in signs that the terminal's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        code = CLOSED_PIPE
+    except OSError as error:
+        notice_failure(error)
+        code = USAGE
+    if code == CLOSED_PIPE:
+        _abandon_stdout()
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(list(arguments), prog_name="swasim", standalone_mode=False)
+    except SystemExit as stop:
+        # Typer turns a closed pipe into exit 1, which would read as "findings".
+        if isinstance(stop.__context__, BrokenPipeError):
+            return CLOSED_PIPE
+        return stop.code if isinstance(stop.code, int) else CLEAN
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except (SwasimError, OSError) as error:
+        if isinstance(error, InternalError):
+            return _report_defect(error, arguments)
+        notice_failure(error)
+        return error.exit_code if isinstance(error, SwasimError) else USAGE
+    except Exception as error:
+        # Typer carries its own copy of Click or imports it, by version: known by what it offers.
+        message_of = getattr(error, "format_message", None)
+        if message_of is not None:
+            return _report_usage(error, message_of())
+        return _report_defect(error, arguments)
+    return result if isinstance(result, int) else CLEAN
+
+
+def _report_usage(error: Exception, message: str) -> int:
+    """A command line that Typer refused, in one line and where to read on."""
+    message = message.rstrip(".")
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(message + "\n")
+        return USAGE
+    path = context.command_path if context is not None else "swasim"
+    notice(f"error: {message} (see `{path} --help`)")
+    return USAGE
+
+
+def _report_defect(error: Exception, arguments: Sequence[str]) -> int:
+    if _is_verbose(arguments):
+        traceback.print_exception(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+    text = " ".join(str(error).split())[:200]
+    notice(f"internal error: {type(error).__name__}: {text} ({place}, swasim {__version__})")
+    notice(
+        "this is a defect of swasim, not of the trace or its allocator; please report the command,"
+        " the trace, and what the same command prints with --verbose"
+    )
+    return DEFECT
+
+
+def _is_verbose(arguments: Sequence[str]) -> bool:
+    by_flag = any(a == "--verbose" or re.fullmatch(r"-[a-z]*v[a-z]*", a) for a in arguments)
+    return by_flag or os.environ.get("SWASIM_VERBOSE", "") not in ("", "0", "false", "no", "off")
+
+
+def _abandon_stdout() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush stays silent."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,118 @@
+"""`swasim compare`: several allocators in lockstep on one trace."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from swasim.commands.grouping import option
+from swasim.commands.options import (
+    CONFIGURATION,
+    CheckOptions,
+    ConfigOptions,
+    OutputOptions,
+    TableOptions,
+)
+
+REGRESSION_TRACE = "pr27779"
+
+Allocators = Annotated[
+    list[str] | None,
+    option(
+        "--allocator",
+        "-a",
+        section=CONFIGURATION,
+        help="an allocator to compare (repeatable): a name from `swasim allocators`, or"
+        " package.module:Class",
+        metavar="NAME",
+    ),
+]
+Buggy = Annotated[
+    bool,
+    option("--buggy", section=CONFIGURATION, help="add the allocator from before SGLang PR 27779"),
+]
+Fixed = Annotated[
+    bool,
+    option("--fixed", section=CONFIGURATION, help="add the allocator from after SGLang PR 27779"),
+]
+Trace = Annotated[
+    str,
+    typer.Argument(
+        metavar="[TRACE]",
+        help="trace, a bundled one's name, or - (default: the bundled regression of PR 27779)",
+        show_default=False,
+    ),
+]
+
+
+def compare(
+    config: ConfigOptions,
+    checks: CheckOptions,
+    rows: TableOptions,
+    output: OutputOptions,
+    trace: Trace = REGRESSION_TRACE,
+    buggy: Buggy = False,
+    fixed: Fixed = False,
+    allocator: Allocators = None,
+) -> None:
+    """Replay a trace on several allocators in lockstep.
+
+    Prints them side by side, the event at which they part, and a verdict for each. Exits 0 when
+    every allocator that is not a known-buggy variant is clean.
+    """
+    from swasim.commands import outcome
+    from swasim.commands import output as outputs
+    from swasim.commands.progress import watching
+    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.compare import compare as run
+    from swasim.reporters import reporter
+    from swasim.trace.reader import open_trace
+
+    names = chosen(buggy, fixed, allocator or [])
+    write = reporter(output.format).write_comparison
+    outcome.failing_words(checks)
+    path = locate_trace(trace)
+    with open_trace(path) as reader:
+        resolved = resolve_config(config, reader)
+        with outputs.destination(output, inputs=(path,)) as out:
+            if config.show_config:
+                out.write(config_listing(resolved))
+                return
+            with watching(reader, output) as on_event:
+                result = run(
+                    reader,
+                    resolved.config,
+                    allocators=names,
+                    **checks.limits(),
+                    **rows.limits(),
+                    on_event=on_event,
+                )
+            warnings = [w for part in (resolved, result, *result.runs) for w in part.warnings]
+            outputs.warn(warnings, output)
+            write(result, out, outputs.look(output, out))
+    judged = [
+        run
+        for run, verdict in zip(result.runs, result.verdicts, strict=True)
+        if not verdict.expected_faulty
+    ]
+    raise typer.Exit(outcome.exit_code(judged, checks))
+
+
+def chosen(buggy: bool, fixed: bool, named: list[str]) -> tuple[str, ...]:
+    """The allocators to compare, in order, each once.
+
+    Raises:
+        UsageError: fewer than two.
+    """
+    from swasim.errors import UsageError
+
+    pair = [name for name, wanted in (("buggy", buggy), ("fixed", fixed)) if wanted]
+    names = tuple(dict.fromkeys([*pair, *named]))
+    if len(names) < 2:
+        given = f"only {names[0]!r} is given" if names else "none is given"
+        raise UsageError(
+            f"compare needs two allocators or more and {given}: try `swasim compare --buggy"
+            " --fixed`, or add --allocator NAME (repeatable; `swasim allocators` lists them)"
+        )
+    return names

@@ -1,0 +1,56 @@
+"""Findings to an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from swasim.commands.options import CheckOptions
+from swasim.errors import UsageError, unknown_name
+from swasim.replay import Replay
+from swasim.sanitizer.kinds import KINDS
+
+FINDINGS_EXIT = 1
+SEVERITIES = ("error", "warning", "note")
+
+
+def failing_words(options: CheckOptions) -> frozenset[str]:
+    """Kinds and severities that make the command fail.
+
+    Raises:
+        UsageError: a word of --fail-on is neither.
+    """
+    if options.fail_on is None:
+        return frozenset({"error"})
+    words = [word.strip() for word in options.fail_on.split(",") if word.strip()]
+    if not words:
+        raise UsageError(f"--fail-on is empty; expected {', '.join([*SEVERITIES, *KINDS])}")
+    for word in words:
+        if word not in KINDS and word not in SEVERITIES:
+            raise UsageError("--fail-on: " + unknown_name("kind", word, [*SEVERITIES, *KINDS]))
+    # A severity stands for itself and everything worse.
+    worse = {SEVERITIES[i] for word in words if word in SEVERITIES for i in _up_to(word)}
+    return frozenset(words) | worse
+
+
+def _up_to(severity: str) -> range:
+    return range(SEVERITIES.index(severity) + 1)
+
+
+def exit_code(replays: Iterable[Replay], options: CheckOptions) -> int:
+    """0, or 1 where a replay holds a finding that --fail-on names."""
+    if options.exit_zero:
+        return 0
+    words = failing_words(options)
+    return FINDINGS_EXIT if any(_fails(replay, words) for replay in replays) else 0
+
+
+def _fails(replay: Replay, words: frozenset[str]) -> bool:
+    # The counts cover findings that --max-findings hid; the list does not.
+    counts = {
+        "error": replay.summary.errors,
+        "warning": replay.summary.warnings,
+        "note": replay.summary.notes,
+    }
+    if any(counts[word] for word in words & counts.keys()):
+        return True
+    return any(finding.kind in words for finding in replay.findings)

@@ -1,0 +1,74 @@
+"""A progress bar on standard error, for work that a person waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from swasim.commands.options import OutputOptions
+from swasim.trace.reader import TraceReader
+
+PATIENCE_SECONDS = 1.0
+STRIDE_EVENTS = 1024
+"""Events between two looks at the clock; the replay must not pay for the bar."""
+
+
+@contextlib.contextmanager
+def watching(reader: TraceReader, options: OutputOptions) -> Iterator[Callable[[int], None] | None]:
+    """A function to call after each event with its number; None where no bar is wanted.
+
+    The bar appears after a second, on a terminal only, and is gone when the work is done.
+    """
+    wanted = not (options.quiet or options.no_progress)
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    bar = _Bar(reader)
+    try:
+        yield bar.event_done
+    finally:
+        bar.close()
+
+
+class _Bar:
+    def __init__(self, reader: TraceReader) -> None:
+        self._reader = reader
+        self._due = time.monotonic() + PATIENCE_SECONDS
+        self._stack = contextlib.ExitStack()
+        self._update: Callable[[int], None] | None = None
+
+    def event_done(self, number: int) -> None:
+        if number % STRIDE_EVENTS:
+            return
+        if self._update is not None:
+            self._update(number)
+        elif time.monotonic() >= self._due:
+            self._update = self._open()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _open(self) -> Callable[[int], None]:
+        # Rich's progress module is slow to import; short replays never need it.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[events]} events"),
+            TimeRemainingColumn(),
+        )
+        bar = self._stack.enter_context(
+            Progress(*columns, console=Console(stderr=True), transient=True)
+        )
+        _, total = self._reader.progress()
+        task = bar.add_task("replaying", total=total, events=0)
+
+        def update(number: int) -> None:
+            done, _ = self._reader.progress()
+            bar.update(task, completed=done, events=number)
+
+        return update

@@ -1,0 +1,56 @@
+"""`swasim replay`: one trace on one allocator."""
+
+from __future__ import annotations
+
+import typer
+
+from swasim.commands.options import (
+    Allocator,
+    CheckOptions,
+    ConfigOptions,
+    OutputOptions,
+    TableOptions,
+    TraceArgument,
+)
+
+
+def replay(
+    trace: TraceArgument,
+    config: ConfigOptions,
+    checks: CheckOptions,
+    rows: TableOptions,
+    output: OutputOptions,
+    allocator: Allocator = None,
+) -> None:
+    """Replay a trace on one allocator.
+
+    Prints the free-space table, the findings and a summary; exits 1 when there are errors.
+    """
+    from swasim.commands import outcome
+    from swasim.commands import output as outputs
+    from swasim.commands.progress import watching
+    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.replay import replay as run
+    from swasim.reporters import reporter
+    from swasim.trace.reader import open_trace
+
+    write = reporter(output.format).write_replay
+    outcome.failing_words(checks)
+    path = locate_trace(trace)
+    with open_trace(path) as reader:
+        resolved = resolve_config(config, reader, allocator)
+        with outputs.destination(output, inputs=(path,)) as out:
+            if config.show_config:
+                out.write(config_listing(resolved))
+                return
+            with watching(reader, output) as on_event:
+                result = run(
+                    reader,
+                    resolved.config,
+                    **checks.limits(),
+                    **rows.limits(),
+                    on_event=on_event,
+                )
+            outputs.warn((*resolved.warnings, *result.warnings), output)
+            write(result, out, outputs.look(output, out))
+    raise typer.Exit(outcome.exit_code([result], checks))

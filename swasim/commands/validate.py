@@ -1,0 +1,44 @@
+"""`swasim validate`: are these files sound traces and configurations?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from swasim.commands.grouping import option
+from swasim.commands.options import OUTPUT
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...", help="traces and YAML configurations; - is a trace", show_default=False
+    ),
+]
+Quiet = Annotated[bool, option("--quiet", "-q", section=OUTPUT, help="only say what is wrong")]
+
+
+def validate(files: Files, quiet: Quiet = False) -> None:
+    """Check traces and configurations without running them.
+
+    Every file is looked at; each bad one gets one line, with the place and what is accepted, and
+    makes the exit code 2.
+    """
+    from swasim.commands.output import notice, notice_failure
+    from swasim.commands.soundness import check_file
+    from swasim.errors import SwasimError
+
+    bad = 0
+    for name in files:
+        try:
+            report = check_file(name)
+        except SwasimError as error:
+            bad += 1
+            notice_failure(error)
+            continue
+        for warning in report.warnings:
+            notice(f"warning: {report.path}: {warning}")
+        if not quiet:
+            typer.echo(f"{report.path}: ok, {report.summary}")
+    if bad:
+        raise typer.Exit(2)
