@@ -16,7 +16,7 @@ import msgspec
 from swasim.errors import TraceError, unknown_name
 from swasim.trace import events as ev
 from swasim.trace.check import EventError, FieldPath, show_path
-from swasim.trace.events import OPS
+from swasim.trace.events import OPS, fields_of
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]")
@@ -131,13 +131,6 @@ def _explain_fields(
     if text.startswith("Invalid enum value") and path[-1:] == ("pool",):
         return where + unknown_name("pool", str(value), ("full", "swa")), column
     return f"{where}{show_path(path)} must be {_accepted(text)}, got {_show(value)}", column
-
-
-def fields_of(record: type[Any]) -> tuple[str, ...]:
-    """The field names that a record accepts, as a trace spells them, common ones last."""
-    names: tuple[str, ...] = record.__struct_encode_fields__
-    common = [name for name in ("out", "t", "site", "expect") if name in names]
-    return (*(name for name in names if name not in common), *common)
 
 
 def _record_at(record: type[Any], path: FieldPath) -> type[Any]:

@@ -311,6 +311,13 @@ def op_of(event: AnyEvent) -> str:
     return str(event.__struct_config__.tag)
 
 
+def fields_of(record: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The field names that a record accepts, as a trace spells them, common ones last."""
+    names: tuple[str, ...] = record.__struct_encode_fields__
+    common = [name for name in ("out", "t", "site", "expect") if name in names]
+    return (*(name for name in names if name not in common), *common)
+
+
 def expectation(event: AnyEvent) -> Expect | None:
     """What must hold after `event`, or None; an `expect` event's own fields are folded in."""
     if not isinstance(event, ExpectOnly):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import msgspec
 
@@ -172,12 +172,11 @@ def open_trace(source: str | Path) -> TraceReader:
     if os.path.isdir(name):
         raise UsageError(f"cannot read trace {name!r}: it is a directory; a trace is a file")
     try:
-        stream = open(name, "rb", buffering=0)  # noqa: SIM115 - the reader closes it
-        status = os.fstat(stream.fileno())
+        stream = _open_unbuffered(name)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise UsageError(f"cannot read trace {name!r}: {reason}") from None
-    total = status.st_size if os.path.isfile(name) else None
+    total = os.fstat(stream.fileno()).st_size if os.path.isfile(name) else None
     return _read(ByteSource(stream, name, total))
 
 
@@ -199,6 +198,10 @@ def decode_event(data: bytes | str) -> AnyEvent:
         TraceError: it is no event.
     """
     return next(iter(from_events([data], "<event>"))).event
+
+
+def _open_unbuffered(name: str) -> IO[bytes]:
+    return open(name, "rb", buffering=0)
 
 
 def _read(source: ByteSource) -> TraceReader:

@@ -96,7 +96,7 @@ class Row:
 
 
 class RowError(TraceError):
-    """An event names a row, or positions of a row, that this replay does not have.
+    """An event names a row, positions of a row or a saved state that this replay does not have.
 
     Attributes:
         refused_event: the last event at which an allocation for that row returned None, if any:
@@ -122,6 +122,7 @@ class Resolver:
         self._translation = Translation()
         self._finished: dict[ReqName, int] = {}
         self._refused: dict[ReqName, int] = {}
+        self._saved: dict[str, None] = {}
         self._line = 0
         self._number = 0
         self._op = ""
@@ -164,6 +165,8 @@ class Resolver:
             return (self._share(event, resolved),)
         if isinstance(event, ev.Finish):
             return (self._forget(event.req),)
+        if isinstance(event, ev.BackupState):
+            self._saved[event.slot] = None
         if isinstance(event, ev.Clear):
             self._translation.forget()
             return tuple([self._forget(req) for req in list(self.rows)])
@@ -384,7 +387,13 @@ class Resolver:
         swa = self._translation.slots(expand(event.swa), "swa")
         return Resolved(Call(op=self._op, full=full, swa=swa))
 
-    def _slot_call(self, event: ev.BackupState | ev.RestoreState) -> Resolved:
+    def _backup(self, event: ev.BackupState) -> Resolved:
+        return Resolved(Call(op=self._op, slot=event.slot))
+
+    def _restore(self, event: ev.RestoreState) -> Resolved:
+        if event.slot not in self._saved:
+            known = ", ".join(self._saved) or "none"
+            raise self._fail(f"no state was saved as {event.slot!r} (saved: {known})")
         return Resolved(Call(op=self._op, slot=event.slot))
 
     def _bare_call(self, event: AnyEvent) -> Resolved:
@@ -430,8 +439,8 @@ _RESOLVE: dict[type[Any], Callable[[Resolver, Any], Resolved]] = {
     ev.Finish: Resolver._finish,
     ev.SetFullToSwaMapping: Resolver._set_mapping,
     ev.ClearFullToSwaMapping: Resolver._release,
-    ev.BackupState: Resolver._slot_call,
-    ev.RestoreState: Resolver._slot_call,
+    ev.BackupState: Resolver._backup,
+    ev.RestoreState: Resolver._restore,
     ev.Clear: Resolver._bare_call,
     ev.Share: Resolver._resolve_share,
     ev.Mark: Resolver._no_call,
