@@ -23,13 +23,14 @@ EARLIEST_OPERATIONS = frozenset(
         "free_group_begin",
         "free_group_end",
         "set_full_to_swa_mapping",
+        "clear_full_to_swa_mapping",
         "backup_state",
         "restore_state",
         "clear",
     }
 )
-"""What every release answers. `set_full_to_swa_mapping` became a method in 0.5.12; before that
-callers wrote the tensor themselves, with the same result."""
+"""What every release answers. `set_full_to_swa_mapping` became a method in 0.5.12 and
+`clear_full_to_swa_mapping` in 0.5.19; before that callers wrote the tensor, to the same effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ class Profile:
     Attributes:
         name: letter of the range, or the registry name of a variant.
         releases: the range in words.
-        operations: methods that exist; a call of another raises AttributeError.
+        operations: calls that can be made; another is a UsageError.
         paged: pools may have pages. False: page size 1 only, alloc_extend and alloc_decode raise
             NotImplementedError, and the mapping has kv_size + kv_size_swa + 1 entries without the
             trailing -1 (True: kv_size + page_size entries and -1).
@@ -136,7 +137,7 @@ PROFILE_A = Profile(
 )
 PROFILE_A1 = replace(PROFILE_A, name="A1", releases="0.5.1 to 0.5.1.post3", always_staged=False)
 PROFILE_B0 = replace(PROFILE_A1, name="B0", releases="0.5.2 to 0.5.3", clear_ends_group=True)
-PROFILE_B = replace(PROFILE_B0, name="B", releases="0.5.3.post1 to 0.5.7 ", backup="lists")
+PROFILE_B = replace(PROFILE_B0, name="B", releases="0.5.3.post1 to 0.5.7", backup="lists")
 PROFILE_C = replace(PROFILE_B, name="C", releases="0.5.8 to 0.5.10.post1", paged=True)
 PROFILE_D = replace(PROFILE_C, name="D", releases="0.5.11", extend_check="exact")
 PROFILE_E = replace(
@@ -161,7 +162,7 @@ PROFILE_J = replace(
     PROFILE_I,
     name="J",
     releases="0.5.19",
-    operations=PROFILE_I.operations | {"free_full", "clear_full_to_swa_mapping"},
+    operations=PROFILE_I.operations | {"free_full"},
     free_swa_queue="resolved",
     end_keeps_queue=False,
 )
@@ -203,7 +204,8 @@ _RELEASES_OF: tuple[tuple[Profile, str], ...] = (
     (PROFILE_B0, "0.5.2 0.5.3"),
     (
         PROFILE_B,
-        "0.5.3.post1 0.5.3.post2 0.5.3.post3 0.5.4 0.5.4.post1 0.5.4.post2 0.5.4.post3 0.5.5 0.5.5.post1 0.5.5.post2 0.5.5.post3 0.5.6 0.5.6.post1 0.5.6.post2 0.5.7",
+        "0.5.3.post1 0.5.3.post2 0.5.3.post3 0.5.4 0.5.4.post1 0.5.4.post2 0.5.4.post3 "
+        "0.5.5 0.5.5.post1 0.5.5.post2 0.5.5.post3 0.5.6 0.5.6.post1 0.5.6.post2 0.5.7",
     ),
     (PROFILE_C, "0.5.8 0.5.8.post1 0.5.9 0.5.10 0.5.10.post1"),
     (PROFILE_D, "0.5.11"),

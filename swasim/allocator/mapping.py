@@ -1,0 +1,113 @@
+"""The table from full slots to SWA slots, in plain integers.
+
+Equal, entry by entry, to SGLang's `full_to_swa_index_mapping`, and it fails as that tensor does:
+a negative index counts from the end, one out of range raises IndexError, a read that raises has
+changed nothing and a write that raises has written everything before the bad index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import repeat
+
+from swasim.call import Effect
+from swasim.geometry import NO_LOC, UNMAPPED
+
+
+class CoreMapping:
+    """Entries, and a report of each that changes.
+
+    Args:
+        length: entries, the trailing one included.
+        trailing: the last entry is -1 and `reset` leaves it alone, so that a `last_loc` of -1
+            reads -1.
+        page_size: tokens per page.
+        counts_peers: keep count of the entries that point into each SWA page.
+
+    Attributes:
+        entries: SWA slot of each full slot.
+        effect: record of the present call; receives each entry that changes.
+    """
+
+    def __init__(self, length: int, trailing: bool, page_size: int, counts_peers: bool) -> None:
+        self.entries = [UNMAPPED] * length
+        self.effect = Effect()
+        self._trailing = trailing
+        self._page_size = page_size
+        self._peers: Counter[int] | None = Counter() if counts_peers else None
+        if trailing:
+            self.entries[-1] = NO_LOC
+
+    def clone(self) -> CoreMapping:
+        """A table with the same entries that shares nothing with this one."""
+        twin = object.__new__(CoreMapping)
+        twin.__dict__.update(self.__dict__)
+        twin.entries = self.entries.copy()
+        twin.effect = Effect()
+        twin._peers = None if self._peers is None else self._peers.copy()
+        return twin
+
+    def reset(self) -> None:
+        """Every entry unmapped; unreported."""
+        kept = self.entries[-1:] if self._trailing else []
+        self.entries = [UNMAPPED] * (len(self.entries) - len(kept)) + kept
+        if self._peers is not None:
+            self._peers.clear()
+
+    def read(self, slots: list[int]) -> list[int]:
+        """Entries of `slots`, in order.
+
+        Raises:
+            IndexError: a slot is outside the table.
+        """
+        entries = self.entries
+        try:
+            return [entries[slot] for slot in slots]
+        except IndexError:
+            raise self._out_of_bounds(slots) from None
+
+    def write(self, slots: list[int], values: Iterable[int]) -> None:
+        """Set entries one after the other; of two writes to one entry the later stays.
+
+        Raises:
+            IndexError: a slot is outside the table; those before it have been written.
+        """
+        entries, size, effect = self.entries, len(self.entries), self.effect
+        changed, before, after = effect.mapped_slots, effect.mapped_from, effect.mapped_to
+        first = len(changed)
+        try:
+            for slot, value in zip(slots, values, strict=False):
+                old = entries[slot]
+                if old != value:
+                    entries[slot] = value
+                    changed.append(slot if slot >= 0 else slot + size)
+                    before.append(old)
+                    after.append(value)
+        except IndexError:
+            raise self._out_of_bounds(slots) from None
+        finally:
+            if self._peers is not None:
+                self._count(before[first:], after[first:])
+
+    def clear(self, slots: list[int]) -> None:
+        """Set entries to 0; as `write`."""
+        self.write(slots, repeat(UNMAPPED))
+
+    def without_peers(self, swa_slots: list[int]) -> list[int]:
+        """Those of `swa_slots` whose page no entry points into any more. Counts peers only."""
+        peers, page_size = self._peers, self._page_size
+        if peers is None:
+            return swa_slots
+        return [slot for slot in swa_slots if not peers[slot // page_size]]
+
+    def _count(self, before: list[int], after: list[int]) -> None:
+        peers, page_size = self._peers, self._page_size
+        if peers is not None:
+            peers.subtract(slot // page_size for slot in before if slot > 0)
+            peers.update(slot // page_size for slot in after if slot > 0)
+
+    def _out_of_bounds(self, slots: list[int]) -> IndexError:
+        size = len(self.entries)
+        bad = next(slot for slot in slots if not -size <= slot < size)
+        return IndexError(f"index {bad} is out of bounds for dimension 0 with size {size}")
