@@ -36,11 +36,17 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """One page of a strip: `state` is free, live, pending or padding; `owner` the owner's letter
-    ("" unless live or pending); `copies` how often it stands in the free list."""
+    """One page of a strip.
+
+    Attributes:
+        state: free, live, pending (its release waits for the end of a free group), lost (neither
+            owned nor in the free list), or padding.
+        owner: the owner's letter; "" unless live or pending.
+        copies: how often the page stands in the free list.
+    """
 
     page: int
-    state: Literal["free", "live", "pending", "padding"]
+    state: Literal["free", "live", "pending", "lost", "padding"]
     owner: str = ""
     copies: int = 0
 

@@ -1,0 +1,184 @@
+"""The mapping: entries that outlive their page, overwrite a live one, or were the only way."""
+
+from __future__ import annotations
+
+from swasim.geometry import UNMAPPED
+from swasim.sanitizer.scene import Scene, short_list
+
+
+def apply_mapping_writes(scene: Scene) -> None:
+    """Carry the observed mapping writes over, and judge what they cut off.
+
+    To be called when the pages released by the event are free (or pending) already, so that what
+    they leave unreachable is not held against it.
+    """
+    effect, truth = scene.effect, scene.truth
+    if not effect.mapped_slots:
+        return
+    size = truth.geometry.page_size
+    swa, mapping = truth.swa, truth.mapping
+    cut_off: dict[int, list[int]] = {}
+    targets: dict[int, None] = {}
+    entries = mapping.entries
+    for slot, new in zip(effect.mapped_slots, effect.mapped_to, strict=True):
+        old = entries.get(slot, UNMAPPED)
+        if old // size != new // size or not new:
+            if old:
+                cut_off.setdefault(old // size, []).append(slot)
+            if new:
+                targets[new // size] = None
+        mapping.write(slot, new)
+    for page in targets:
+        _arrive(scene, page)
+    written = dict(zip(effect.mapped_slots, effect.mapped_to, strict=True)) if cut_off else {}
+    for page, slots in cut_off.items():
+        record = swa.peek(page)
+        if record is None or not record.live or page in mapping.pointing:
+            continue
+        if record.queued:
+            _note_remap(scene, page, [s for s in slots if written[s]])
+        else:
+            _judge_cut_off(scene, page, slots, overwritten=any(written[s] for s in slots))
+
+
+def _arrive(scene: Scene, page: int) -> None:
+    """An entry points at `page` from now on."""
+    truth = scene.truth
+    if page < 0:
+        return
+    record = truth.swa.touch(page)
+    record.mapped = scene.moment
+    record.held = False
+    if truth.is_reachable(page):
+        scene.suspects.dismiss("swa", page)
+    if scene.call.op == "set_full_to_swa_mapping" and not record.live and truth.swa.is_real(page):
+        scene.report(
+            "use-after-free",
+            f"SWA page {page} is mapped while nobody owns it",
+            pool="swa",
+            page=page,
+            slots=scene.call.full,
+            cause=record.fault,
+        )
+
+
+def _judge_cut_off(scene: Scene, page: int, slots: list[int], *, overwritten: bool) -> None:
+    """The last entry to a live SWA page is gone."""
+    suspected = scene.suspects.confirm("swa", page)
+    if suspected is not None:
+        scene.truth.swa.touch(page).fault = suspected
+        scene.truth.swa.lose(page)
+        scene.findings.append(suspected)
+        return
+    record = scene.truth.swa.touch(page)
+    if overwritten:
+        scene.report(
+            "mapping-overwritten",
+            f"the last entry to live SWA page {page} is overwritten",
+            pool="swa",
+            page=page,
+            slots=slots,
+            cause=record.fault or scene.first_error(),
+            notes=(f"entries of full slots {short_list(slots)} pointed at it",),
+        )
+        scene.truth.swa.lose(page)
+        return
+    suspect_orphan(scene, page, f"the last entry to live SWA page {page} is cleared", slots)
+
+
+def suspect_orphan(scene: Scene, page: int, headline: str, slots: list[int]) -> None:
+    """Hold it against a live SWA page that nothing reaches it, until that is explained."""
+    record = scene.truth.swa.touch(page)
+    finding = scene.build.build(
+        "orphaned-page",
+        headline,
+        scene.moment,
+        pool="swa",
+        page=page,
+        slots=sorted(slots),
+        positions=scene.resolved.positions,
+        cause=record.fault,
+        notes=("nothing released or mapped it afterwards",),
+    )
+    scene.suspects.add("swa", page, finding)
+
+
+def _note_remap(scene: Scene, page: int, slots: list[int]) -> None:
+    """The last entry to a page that waits for its release went: who rewrote it is remembered."""
+    group = scene.truth.group
+    if group is None or not slots:
+        return
+    record = scene.truth.swa.touch(page)
+    group.overwritten[page] = scene.build.build(
+        "mapping-overwritten",
+        f"the entry to SWA page {page}, queued for release, is overwritten",
+        scene.moment,
+        pool="swa",
+        page=page,
+        slots=slots,
+        released=record.queued,
+        notes=("the free group ended without releasing the page",),
+    )
+
+
+def check_remap_in_group(scene: Scene) -> None:
+    """A queued entry is pointed somewhere else before the group ends."""
+    group = scene.truth.group
+    if group is None or not group.slots or not scene.effect.mapped_slots:
+        return
+    writes = zip(scene.effect.mapped_slots, scene.effect.mapped_to, strict=True)
+    slots = [slot for slot, new in writes if new and slot in group.slots]
+    if slots:
+        scene.report(
+            "remap-in-free-group",
+            f"{len(slots)} mapping entries queued for release are rewritten before the group ends",
+            pool="swa",
+            slots=slots,
+            released=group.opened,
+            notes=(f"the free group was opened at event {group.opened.event}",),
+        )
+
+
+def check_stale_entries(scene: Scene) -> None:
+    """After a release: entries that still point at a page that was released."""
+    mapping, swa = scene.truth.mapping, scene.truth.swa
+    for page in dict.fromkeys(scene.effect.swa_returned):
+        if page not in mapping.pointing or not swa.is_real(page):
+            continue
+        record = swa.touch(page)
+        if record.live:
+            continue
+        slots = [s for s in mapping.slots_pointing_at(page) if s not in mapping.stale]
+        if not slots:
+            continue
+        finding = scene.report(
+            "stale-mapping",
+            f"SWA page {page} is released, {len(slots)} mapping entries still point at it",
+            pool="swa",
+            page=page,
+            slots=slots,
+            released=scene.moment,
+            cause=scene.first_error(),
+            mark_page=False,
+            notes=(f"entries of full slots {short_list(slots)}",),
+        )
+        for slot in slots:
+            mapping.stale[slot] = finding
+
+
+def check_cut_from_full(scene: Scene) -> None:
+    """After full pages were released: SWA pages that only their entries reached."""
+    truth = scene.truth
+    size = truth.geometry.page_size
+    for full_page in dict.fromkeys(scene.effect.full_returned):
+        first = full_page * size
+        entries = truth.mapping.entries
+        pages = {entries[s] // size for s in range(first, first + size) if s in entries}
+        for page in pages:
+            record = truth.swa.peek(page)
+            if record is None or not record.live or record.queued or truth.is_reachable(page):
+                continue
+            slots = [s for s in range(first, first + size) if entries.get(s, 0) // size == page]
+            suspect_orphan(
+                scene, page, f"full page {full_page} is released, its SWA peer {page} is not", slots
+            )

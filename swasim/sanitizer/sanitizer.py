@@ -1,0 +1,151 @@
+"""One sanitizer for every engine: event and effect in, findings out.
+
+It trusts neither side: what a call should do follows from the call and the truth; what it did is
+in the effect; a finding is where the two part. Afterwards the truth takes over what the allocator
+did, so that one fault is one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swasim.call import Call, Effect
+from swasim.config import SimConfig
+from swasim.sanitizer.accounting import check_accounts, check_idle, names_out_of_range
+from swasim.sanitizer.allocation import check_allocation
+from swasim.sanitizer.build import FindingBuilder
+from swasim.sanitizer.findings import Finding, Moment
+from swasim.sanitizer.group import check_group_begin, check_group_end
+from swasim.sanitizer.mapping import apply_mapping_writes, check_remap_in_group
+from swasim.sanitizer.release import RELEASES, check_release
+from swasim.sanitizer.scene import Scene
+from swasim.sanitizer.shadow import Truth
+from swasim.sanitizer.state import StateKeeper
+from swasim.sanitizer.suspects import Suspects
+from swasim.sanitizer.window import Window
+from swasim.trace.events import Entry, ReqName, op_of
+from swasim.trace.resolve import Resolved, Row, RowChange
+
+ALLOCATIONS = frozenset({"alloc", "alloc_extend", "alloc_decode", "alloc_extend_swa_tail"})
+NO_CALL = Call(op="")
+NO_EFFECT = Effect()
+
+
+class Sanitizer:
+    """Watches one allocator through one trace.
+
+    Args:
+        config: sizes of the pools, window.
+        rows: the resolver's rows; read, never changed.
+        trace_path: as the user named the trace; stands in suggested commands.
+    """
+
+    def __init__(
+        self, config: SimConfig, rows: Mapping[ReqName, Row], trace_path: str = "TRACE"
+    ) -> None:
+        self.truth = Truth(config.geometry)
+        self.build = FindingBuilder(self.truth, trace_path)
+        self._suspects = Suspects()
+        self._window = Window(
+            rows,
+            config.page_size,
+            config.sliding_window_size,
+            includes_self=config.window_includes_self,
+        )
+        self._states = StateKeeper()
+        self._last = Moment(0, 0, "start")
+
+    def observe(
+        self,
+        entry: Entry,
+        resolved: Resolved,
+        effect: Effect | None,
+        changes: tuple[RowChange, ...] = (),
+    ) -> list[Finding]:
+        """Hold one event against the truth.
+
+        Args:
+            entry: the event.
+            resolved: its call and the rows that it names.
+            effect: what the allocator did; None for an event without a call.
+            changes: how rows changed by it.
+
+        Returns:
+            What is wrong, first cause first. A finding about an earlier event, which only now
+            cannot be explained any more, says so in `Finding.at`.
+        """
+        call = resolved.call
+        moment = moment_of(entry, resolved)
+        self._last = moment
+        self.truth.begin_event()
+        scene = self._scene(moment, call or NO_CALL, effect or NO_EFFECT, resolved)
+        if call is not None and effect is not None:
+            self.build.available_tokens["full"] = effect.full_available
+            self.build.available_tokens["swa"] = effect.swa_available
+            names_out_of_range(scene)
+            self._carry_over(scene, call)
+            check_accounts(scene)
+        if changes:
+            self._window.follow(scene, changes)
+            self._window.check_step(scene, changes)
+        return scene.findings
+
+    def _scene(self, moment: Moment, call: Call, effect: Effect, resolved: Resolved) -> Scene:
+        return Scene(moment, call, effect, resolved, self.truth, self.build, self._suspects)
+
+    def _carry_over(self, scene: Scene, call: Call) -> None:
+        op = call.op
+        if op in ALLOCATIONS:
+            check_allocation(scene)
+        elif op in RELEASES:
+            check_release(scene, self._window)
+        elif op == "free_group_begin":
+            check_group_begin(scene)
+        elif op == "free_group_end":
+            check_group_end(scene, self._window)
+        elif op == "clear":
+            self._settle(scene)
+            self._start_over()
+        elif op == "backup_state":
+            self._states.backup(scene)
+        elif op == "restore_state":
+            self._states.restore(scene)
+        else:
+            check_remap_in_group(scene)
+            apply_mapping_writes(scene)
+
+    def _start_over(self) -> None:
+        """`clear`: everything is free again. The group's queue is gone with it."""
+        self.truth.reset()
+        self._window.index.clear()
+
+    def _settle(self, scene: Scene) -> None:
+        """Nothing can explain the suspicions any more."""
+        scene.findings.extend(self._suspects.confirm_all())
+        scene.findings.extend(self._window.confirm_all(scene))
+
+    def declare_idle(self) -> list[Finding]:
+        """The pools are said to be idle after the present event: every live page is leaked."""
+        scene = self._scene(self._last, NO_CALL, NO_EFFECT, Resolved(None))
+        self.truth.begin_event()
+        scene.findings.extend(self._window.confirm_all(scene))
+        check_idle(scene)
+        return scene.findings
+
+    def finish(self, *, truncated: bool = False) -> list[Finding]:
+        """The trace is over. Of a trace that was cut off, nothing is concluded from its end."""
+        if truncated:
+            return []
+        scene = self._scene(self._last, NO_CALL, NO_EFFECT, Resolved(None))
+        self._settle(scene)
+        return scene.findings
+
+
+def moment_of(entry: Entry, resolved: Resolved) -> Moment:
+    """The event, as provenance names it."""
+    event = entry.event
+    reqs = resolved.reqs
+    req = str(reqs[0]) if len(reqs) == 1 else ", ".join(str(r) for r in reqs[:8])
+    if len(reqs) > 8:
+        req += f" (+{len(reqs) - 8} more)"
+    return Moment(entry.number, entry.line, op_of(event), req, event.site or "", event.t)

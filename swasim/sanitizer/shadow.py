@@ -1,0 +1,298 @@
+"""The truth: who owns which page, kept beside the allocator and never read from its accounts.
+
+Pages that no call has touched are free and have no record, so memory and cost follow the calls
+and not the size of the pools. Everything here is page arithmetic on plain ints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from swasim.geometry import PAD_PAGE, UNMAPPED, Geometry, Pool
+from swasim.sanitizer.findings import Finding, Moment
+
+PageState: TypeAlias = Literal["free", "live", "pending", "lost", "padding"]
+PageLook: TypeAlias = tuple[PageState, Moment | None, int]
+"""State, present owner's allocation, copies in the free list."""
+
+
+class PageTruth:
+    """What is true of one page.
+
+    Attributes:
+        live: somebody owns it.
+        queued: the call that queued its release in the open free group; None outside of one.
+        copies: how often the page stands in the free list (free and staged together).
+        fill: slots of it that were handed out, counted from its first.
+        held: an SWA page that a caller got directly and that no entry has pointed at yet.
+        allocated, released, mapped: last of each, whatever the present state.
+        fault: the finding whose damage the page still carries.
+    """
+
+    __slots__ = (
+        "allocated",
+        "copies",
+        "fault",
+        "fill",
+        "held",
+        "live",
+        "mapped",
+        "queued",
+        "released",
+    )
+
+    def __init__(self) -> None:
+        self.live = False
+        self.queued: Moment | None = None
+        self.copies = 1
+        self.fill = 0
+        self.held = False
+        self.allocated: Moment | None = None
+        self.released: Moment | None = None
+        self.mapped: Moment | None = None
+        self.fault: Finding | None = None
+
+    @property
+    def state(self) -> PageState:
+        """Where the page is: with an owner, on its way back, in the free list, or nowhere."""
+        if self.live:
+            return "pending" if self.queued else "live"
+        return "free" if self.copies else "lost"
+
+    def look(self) -> PageLook:
+        """How the page looks now, for a strip."""
+        return self.state, self.allocated if self.live else None, self.copies
+
+
+class PoolTruth:
+    """All pages of one pool, with the terms of `free + live + pending = size` kept current."""
+
+    def __init__(self, name: Pool, size_pages: int) -> None:
+        self.name: Pool = name
+        self.size_pages = size_pages
+        self.pages: dict[int, PageTruth] = {}
+        self.free_pages = size_pages
+        self.live_pages = 0
+        self.pending_pages = 0
+        self.excess: Finding | None = None
+        self.shortage: Finding | None = None
+        self.overflown = False
+        self.account_offset_pages = 0
+        self._before: dict[int, PageLook] = {}
+
+    @property
+    def lost_pages(self) -> int:
+        """What the equation lacks; negative when pages are counted twice."""
+        return self.size_pages - self.free_pages - self.live_pages - self.pending_pages
+
+    def begin_event(self) -> None:
+        """Forget what the strips of the previous event needed."""
+        if self._before:
+            self._before = {}
+
+    def peek(self, page: int) -> PageTruth | None:
+        """The record of `page`, or None while no call has touched it."""
+        return self.pages.get(page)
+
+    def touch(self, page: int) -> PageTruth:
+        """The record of `page`, about to change in this event."""
+        truth = self.pages.get(page)
+        if truth is None:
+            truth = self.pages[page] = PageTruth()
+            if page == PAD_PAGE or page > self.size_pages:
+                truth.copies = 0
+        if page not in self._before:
+            self._before[page] = truth.look()
+        return truth
+
+    def is_real(self, page: int) -> bool:
+        """Whether the pool has such a page (padding is not one)."""
+        return PAD_PAGE < page <= self.size_pages
+
+    def take(self, page: int, moment: Moment) -> None:
+        """`page` left the free list for an owner."""
+        truth = self.touch(page)
+        if truth.copies:
+            truth.copies -= 1
+        self.free_pages -= 1
+        if truth.live:
+            self._end_life(truth)
+        truth.live = True
+        truth.allocated = moment
+        truth.fill = 0
+        truth.held = False
+        self.live_pages += 1
+
+    def put(self, page: int, moment: Moment) -> None:
+        """`page` entered the free list."""
+        truth = self.touch(page)
+        truth.copies += 1
+        self.free_pages += 1
+        if truth.live:
+            self._end_life(truth)
+        truth.released = moment
+
+    def lose(self, page: int) -> None:
+        """`page` has no owner and is not in the free list: nobody can use it again."""
+        truth = self.touch(page)
+        if truth.live:
+            self._end_life(truth)
+
+    def queue(self, page: int, moment: Moment) -> None:
+        """The release of a live page waits for the end of the free group."""
+        truth = self.touch(page)
+        if truth.queued is None:
+            truth.queued = moment
+            self.live_pages -= 1
+            self.pending_pages += 1
+
+    def _end_life(self, truth: PageTruth) -> None:
+        if truth.queued:
+            self.pending_pages -= 1
+        else:
+            self.live_pages -= 1
+        truth.live = False
+        truth.queued = None
+
+    def look_at(self, page: int) -> PageLook:
+        """How `page` looks now."""
+        truth = self.pages.get(page)
+        if page == PAD_PAGE:
+            return "padding", None, truth.copies if truth else 0
+        return truth.look() if truth else ("free", None, 1)
+
+    def looked_before(self, page: int) -> PageLook:
+        """How `page` looked before the present event."""
+        if page == PAD_PAGE:
+            return "padding", None, self._before.get(page, self.look_at(page))[2]
+        return self._before.get(page) or self.look_at(page)
+
+
+class MappingTruth:
+    """The mapping as observed: every non-zero entry, and who points at which SWA page.
+
+    Attributes:
+        entries: full slot -> SWA slot.
+        pointing: SWA page -> {full page: entries of it that point there}.
+        stale: full slots whose entry outlived the release of its SWA page, with the finding.
+    """
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self.entries: dict[int, int] = {}
+        self.pointing: dict[int, dict[int, int]] = {}
+        self.stale: dict[int, Finding] = {}
+
+    def write(self, slot: int, swa_slot: int) -> None:
+        """One entry changed to `swa_slot` (0: unmapped)."""
+        size = self._page_size
+        old = self.entries.pop(slot, UNMAPPED)
+        if old:
+            pages = self.pointing[old // size]
+            full_page = slot // size
+            left = pages[full_page] - 1
+            if left:
+                pages[full_page] = left
+            else:
+                del pages[full_page]
+                if not pages:
+                    del self.pointing[old // size]
+        if self.stale:
+            self.stale.pop(slot, None)
+        if swa_slot != UNMAPPED:
+            self.entries[slot] = swa_slot
+            pages = self.pointing.setdefault(swa_slot // size, {})
+            full_page = slot // size
+            pages[full_page] = pages.get(full_page, 0) + 1
+
+    def slots_pointing_at(self, swa_page: int) -> list[int]:
+        """Full slots whose entry points into `swa_page`, ascending."""
+        size = self._page_size
+        entries = self.entries
+        return [
+            slot
+            for full_page in sorted(self.pointing.get(swa_page, ()))
+            for slot in range(full_page * size, (full_page + 1) * size)
+            if slot in entries and entries[slot] // size == swa_page
+        ]
+
+    def owners(self, swa_page: int) -> set[int]:
+        """Full pages that own `swa_page`: those with an entry to it that is not stale."""
+        pages = self.pointing.get(swa_page)
+        if not pages:
+            return set()
+        if not self.stale:
+            return set(pages)
+        size = self._page_size
+        return {s // size for s in self.slots_pointing_at(swa_page) if s not in self.stale}
+
+    def peers(self, slots: Iterable[int]) -> dict[int, None]:
+        """SWA pages that the entries of `slots` point at, stale entries left out, in order."""
+        size = self._page_size
+        entries = self.entries
+        found: dict[int, None] = {}
+        for slot in slots:
+            swa_slot = entries.get(slot)
+            if swa_slot is not None and slot not in self.stale and swa_slot >= 0:
+                found[swa_slot // size] = None
+        return found
+
+
+@dataclass(slots=True)
+class FreeGroup:
+    """The open free group.
+
+    Attributes:
+        opened: the call that opened it.
+        queued: pool -> page -> the calls that queued it, in order.
+        slots: full slots named by queued releases.
+        overwritten: SWA page -> the call that rewrote its last entry while it waited.
+    """
+
+    opened: Moment
+    queued: dict[Pool, dict[int, list[Moment]]] = field(
+        default_factory=lambda: {"full": {}, "swa": {}}
+    )
+    slots: set[int] = field(default_factory=set)
+    overwritten: dict[int, Finding] = field(default_factory=dict)
+
+
+class Truth:
+    """Both pools, the mapping between them, and the open free group."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self.full = PoolTruth("full", geometry.full_pages)
+        self.swa = PoolTruth("swa", geometry.swa_pages)
+        self.mapping = MappingTruth(geometry.page_size)
+        self.group: FreeGroup | None = None
+
+    def pool(self, name: Pool) -> PoolTruth:
+        """The pool of that name."""
+        return self.full if name == "full" else self.swa
+
+    def reset(self) -> None:
+        """Everything is free and unmapped again, as at the start. An open group stays open."""
+        self.full = PoolTruth("full", self.geometry.full_pages)
+        self.swa = PoolTruth("swa", self.geometry.swa_pages)
+        self.mapping = MappingTruth(self.geometry.page_size)
+        if self.group is not None:
+            self.group = FreeGroup(self.group.opened)
+
+    def begin_event(self) -> None:
+        """To be called before the changes of an event are applied."""
+        self.full.begin_event()
+        self.swa.begin_event()
+
+    def is_reachable(self, swa_page: int) -> bool:
+        """Whether a live full page has an entry to `swa_page`, or its caller holds it directly."""
+        record = self.swa.peek(swa_page)
+        if record is not None and record.held:
+            return True
+        pages = self.full.pages
+        return any(
+            (owner := pages.get(p)) is not None and owner.live
+            for p in self.mapping.pointing.get(swa_page, ())
+        )
