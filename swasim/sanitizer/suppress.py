@@ -216,9 +216,8 @@ def _fingerprints(record: Any) -> list[str] | None:
         return [text for item in record["results"] for text in _sarif_fingerprint(item)]
     if isinstance(record.get("runs"), list):
         return [text for run in record["runs"] for text in _fingerprints(run) or ()]
-    if "summary" in record or "record" in record or "type" in record:
-        return []
-    return None
+    # The other records of a stream: a run without findings is a baseline too.
+    return [] if "type" in record else None
 
 
 def _sarif_fingerprint(result: Any) -> list[str]:
