@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
 
-from swasim.replay import Replay
+from swasim.allocator.registry import info
+from swasim.config import SimConfig
+from swasim.errors import UsageError
+from swasim.replay import (
+    DEFAULT_MAX_FINDINGS,
+    Collector,
+    Replay,
+    Replayer,
+    Step,
+    TraceSource,
+    config_for,
+    is_interesting,
+    reader_of,
+)
+from swasim.sanitizer.findings import Finding
+from swasim.timeline import TimelineRow
+from swasim.trace.events import Entry, compress, op_of
+
+TEXT_LIMIT = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +40,11 @@ class CompareCell:
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One event, side by side; `cells` parallel to the allocators."""
+    """One event, side by side; `cells` parallel to the allocators.
+
+    Attributes:
+        parted: the allocators had parted by this event (or at it).
+    """
 
     event: int
     line: int
@@ -67,3 +92,192 @@ class Comparison:
     rows_skipped: int = 0
     first_divergence: Divergence | None = None
     warnings: tuple[str, ...] = ()
+
+
+class Lockstep:
+    """Carries each event out on every allocator before the next one is read.
+
+    Args:
+        configs: one per allocator; they differ in `allocator` only.
+        trace_path: as the user named the trace.
+    """
+
+    def __init__(self, configs: Sequence[SimConfig], trace_path: str) -> None:
+        self.replayers = [Replayer(config, trace_path=trace_path) for config in configs]
+        self.first_divergence: Divergence | None = None
+
+    def step(self, entry: Entry) -> list[Step]:
+        """One event on each allocator."""
+        steps = [replayer.step(entry) for replayer in self.replayers]
+        if self.first_divergence is None:
+            parting = _parting(steps)
+            if parting is not None:
+                what, values = parting
+                self.first_divergence = Divergence(
+                    entry.number, entry.line, op_of(entry.event), what, values
+                )
+        return steps
+
+
+def _parting(steps: Sequence[Step]) -> tuple[str, tuple[str, ...]] | None:
+    """What differs between the effects of one event, and each side of it."""
+    for what, view in _VIEWS:
+        values = [view(step) for step in steps]
+        if any(value != values[0] for value in values[1:]):
+            return what, tuple(_text(value) for value in values)
+    return None
+
+
+def _effect_view(name: str) -> Callable[[Step], object]:
+    def view(step: Step) -> object:
+        return None if step.effect is None else getattr(step.effect, name)
+
+    return view
+
+
+def _mapping_view(step: Step) -> object:
+    """Net mapping changes of the event: full slot to new SWA slot."""
+    effect = step.effect
+    if effect is None:
+        return []
+    return sorted(dict(zip(effect.mapped_slots, effect.mapped_to, strict=True)).items())
+
+
+_VIEWS: tuple[tuple[str, Callable[[Step], object]], ...] = (
+    ("out", _effect_view("out")),
+    ("raises", _effect_view("raised")),
+    ("full_available", lambda step: step.full_available),
+    ("swa_available", lambda step: step.swa_available),
+    ("full_free", _effect_view("full_returned")),
+    ("swa_free", _effect_view("swa_returned")),
+    ("mapping", _mapping_view),
+)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list) and all(isinstance(item, int) for item in value):
+        value = compress(value)
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        text = ", ".join(f"{slot}->{swa}" for slot, swa in value)
+    else:
+        text = "none" if value is None or value == [] else str(value)
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 4] + " ..."
+
+
+def compare(
+    trace: TraceSource,
+    config: SimConfig | None = None,
+    *,
+    allocators: Sequence[str] = ("buggy", "fixed"),
+    expect_idle: bool = False,
+    stop_at_first: bool = False,
+    max_findings: int = DEFAULT_MAX_FINDINGS,
+    every: int | None = None,
+    tail: int | None = None,
+    keep: Callable[[Finding], bool] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Replay a trace on several allocators in lockstep.
+
+    Args:
+        trace: as for `replay`.
+        config: as for `replay`; its `allocator` is not used.
+        allocators: registry names or "package.module:Class", two or more.
+        stop_at_first: stop after the first event at which they part, or that has an error.
+        expect_idle, max_findings, every, tail, keep, on_step, settings: as for `replay`.
+
+    Raises:
+        UsageError: fewer than two allocators, or an unknown one.
+        TraceError, ConfigError: bad input.
+    """
+    if len(allocators) < 2:
+        raise UsageError(f"compare needs two allocators or more, got {list(allocators)}")
+    with closing(reader_of(trace)) as reader:
+        base, warnings = config_for(reader, config, settings)
+        lockstep = Lockstep([replace(base, allocator=name) for name in allocators], reader.path)
+        collectors = [
+            Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
+            for _ in allocators
+        ]
+        stopped = False
+        for entry in reader:
+            steps = lockstep.step(entry)
+            kinds = [c.take(step) for c, step in zip(collectors, steps, strict=True)]
+            interesting = any(map(is_interesting, steps, kinds))
+            for collector, step, found in zip(collectors, steps, kinds, strict=True):
+                collector.show(step, found, interesting=interesting)
+            if on_step is not None:
+                on_step(steps[0])
+            if stop_at_first and (lockstep.first_divergence or any(c.errors for c in collectors)):
+                stopped = True
+                break
+        cut = reader.truncated_line
+        if not stopped:
+            for collector, replayer in zip(collectors, lockstep.replayers, strict=True):
+                collector.late(replayer.finish(truncated=cut is not None, idle=expect_idle))
+        runs = tuple(
+            collector.result(replayer, reader.path, cut)
+            for collector, replayer in zip(collectors, lockstep.replayers, strict=True)
+        )
+        return _comparison(reader.path, runs, lockstep.first_divergence, warnings)
+
+
+def _comparison(
+    path: str,
+    runs: tuple[Replay, ...],
+    first: Divergence | None,
+    warnings: tuple[str, ...],
+) -> Comparison:
+    rows, skipped = _side_by_side(runs, first)
+    return Comparison(
+        trace=path,
+        runs=runs,
+        verdicts=tuple(_verdict(run) for run in runs),
+        rows=rows,
+        rows_skipped=skipped,
+        first_divergence=first,
+        warnings=tuple(dict.fromkeys([*warnings, *(w for run in runs for w in run.warnings)])),
+    )
+
+
+def _side_by_side(
+    runs: tuple[Replay, ...], first: Divergence | None
+) -> tuple[tuple[CompareRow, ...], int]:
+    """Events that every run kept a row for, side by side."""
+    by_event = [{row.event: row for row in run.timeline} for run in runs]
+    shared = set(by_event[0]).intersection(*by_event[1:])
+    rows = tuple(
+        _compare_row([rows[event] for rows in by_event], first) for event in sorted(shared)
+    )
+    return rows, runs[0].summary.events - len(rows)
+
+
+def _compare_row(rows: Sequence[TimelineRow], first: Divergence | None) -> CompareRow:
+    head = rows[0]
+    return CompareRow(
+        event=head.event,
+        line=head.line,
+        op=head.op,
+        detail=next((r.detail for r in rows if r.result != "skipped"), head.detail),
+        cells=tuple(
+            CompareCell(r.full_available, r.swa_available, r.result, r.kinds) for r in rows
+        ),
+        parted=first is not None and head.event >= first.event,
+    )
+
+
+def _verdict(run: Replay) -> Verdict:
+    known = info(run.allocator)
+    summary = run.summary
+    clean = summary.errors == 0
+    if clean:
+        text = "clean"
+        if summary.warnings:
+            text += f", {summary.warnings} warnings"
+    else:
+        first = next(f for f in run.findings if f.severity == "error")
+        text = f"{summary.errors} errors, the first is {first.kind} at event {first.at.event}"
+    if known.faulty:
+        text += f" (known fault: {known.mirrors})"
+    return Verdict(run.allocator, clean, known.faulty, text)

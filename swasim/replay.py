@@ -274,26 +274,34 @@ class Collector:
 
     def add(self, step: Step) -> None:
         """Take one step over."""
+        kinds = self.take(step)
+        self.show(step, kinds, interesting=is_interesting(step, kinds))
+
+    def take(self, step: Step) -> tuple[str, ...]:
+        """Count one step; hands back the kinds of its findings that count and are about it."""
         self._events += 1
         effect = step.effect
         if effect is not None:
             self._calls += 1
-        result = step.result
-        self._refused += result == "refused"
-        self._raised += effect is not None and effect.raised is not None
+            self._raised += effect.raised is not None
+            self._refused += step.result == "refused"
         if step.skipped:
             self._skipped += 1
             self.warnings.append(f"line {step.entry.line} is skipped: {step.skipped}")
-        findings = [f for f in step.findings if self.count(f)]
-        here = tuple(f.kind for f in findings if f.at.event == step.entry.number)
-        interesting = bool(here) or result not in ("ok", "")
-        if interesting or self.timeline.wants(step.entry.number) or step.effect is None:
-            self.timeline.add(row_of(step, here), interesting=interesting or effect is None)
-        else:
-            self.timeline.skip()
+        if not step.findings:
+            return ()
+        findings = [finding for finding in step.findings if self.count(finding)]
         for finding in findings:
             if finding.at.event != step.entry.number:
                 self.timeline.mark(finding.at.event, finding.kind)
+        return tuple(f.kind for f in findings if f.at.event == step.entry.number)
+
+    def show(self, step: Step, kinds: tuple[str, ...], *, interesting: bool) -> None:
+        """Offer the step's row to the free-space table."""
+        if interesting or self.timeline.wants(step.entry.number):
+            self.timeline.add(row_of(step, kinds), interesting=interesting)
+        else:
+            self.timeline.skip()
 
     def count(self, finding: Finding) -> bool:
         """Count one finding; says whether it is kept."""
@@ -346,6 +354,11 @@ class Collector:
             summary=summary,
             warnings=tuple(self.warnings),
         )
+
+
+def is_interesting(step: Step, kinds: tuple[str, ...]) -> bool:
+    """Whether a long trace keeps the row of this step."""
+    return bool(kinds) or step.effect is None or step.result != "ok"
 
 
 def row_of(step: Step, kinds: tuple[str, ...]) -> TimelineRow:

@@ -65,8 +65,9 @@ def _check_growth(scene: Scene) -> None:
     size = truth.geometry.page_size
     full_pages, swa_pages = truth.full.pages, truth.swa.pages
     entries = truth.mapping.entries
-    for i, last_loc in enumerate(scene.call.last_loc):
-        if last_loc == NO_LOC:
+    call = scene.call
+    for i, last_loc in enumerate(call.last_loc):
+        if last_loc == NO_LOC or (call.prefix_lens and call.seq_lens[i] == call.prefix_lens[i]):
             continue
         page = last_loc // size
         record = full_pages.get(page)

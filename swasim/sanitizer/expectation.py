@@ -126,12 +126,13 @@ def _mapping(
     geometry: Geometry,
 ) -> Iterator[Mismatch]:
     body = mapping[: geometry.slot_limit("full")]
+    has_sentinel = len(mapping) == len(body) + 1
     yield from _digest("mapping_sha256", expect.mapping_sha256, mapping)
     if not isinstance(expect.mapping, UnsetType):
         runs = mapping_runs(body)
         if [tuple(run) for run in expect.mapping] != runs:
             yield Mismatch("mapping", _text(list(expect.mapping)), _text(runs))
-        if expect.sentinel is UNSET and len(mapping) > len(body) and mapping[-1] != NO_LOC:
+        if expect.sentinel is UNSET and has_sentinel and mapping[-1] != NO_LOC:
             yield Mismatch("sentinel", str(NO_LOC), str(mapping[-1]))
     if expect.sentinel is not UNSET and mapping[-1] != expect.sentinel:
         yield Mismatch("sentinel", str(expect.sentinel), str(mapping[-1]))
