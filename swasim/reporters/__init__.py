@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from swasim.compare import Comparison
     from swasim.replay import Replay
 
+SCHEMA = 1
+"""Version of the JSON documents; raised when a field changes its meaning."""
+
 FORMATS = {
     "table": "swasim.reporters.table",
     "concise": "swasim.reporters.concise",
     "json": "swasim.reporters.jsonfmt",
     "jsonl": "swasim.reporters.jsonl",
+    "github": "swasim.reporters.github",
+    "sarif": "swasim.reporters.sarif",
 }
 """Format name to the module that writes it. Modules are imported when they are asked for."""
 
@@ -30,14 +35,15 @@ class Look:
     """How the output should look; only formats for people care.
 
     Attributes:
-        width: columns to stay within; None where nobody looks at a screen: lines are never
-            wrapped or cut.
+        width: columns to wrap at; None: lines are never wrapped.
+        whole_rows: a row of a table is one whole line, however long; for pipes and files.
         color: colours may be used.
         quiet: findings and the summary only.
         verbose: every finding in full, consequences included.
     """
 
     width: int | None = None
+    whole_rows: bool = True
     color: bool = False
     quiet: bool = False
     verbose: bool = False
