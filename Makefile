@@ -54,5 +54,5 @@ types: $(STAMP) ## check the types
 check: lint types test ## lint, types and fast tests: what a commit should pass
 
 clean: ## remove what builds and tests leave behind, .venv too
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-sglang build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
