@@ -141,7 +141,10 @@ class Methods:
         return None
 
     def _backup(self, call: Call) -> None:
-        self._saved[call.slot] = self._method(call)()
+        method = self._method(call)
+        # Known under its name even where saving raises: restoring it then raises the same.
+        self._saved[call.slot] = None
+        self._saved[call.slot] = method()
 
     def _restore(self, call: Call) -> Any:
         method = self._method(call)
