@@ -204,7 +204,8 @@ def _hand_out(scene: Scene, out: list[int]) -> None:
         while count > 1 and out[i + count - 1] != slot + count - 1:
             count -= 1
         record = pages.get(page)
-        if page not in taken and page not in own:
+        again = page in taken and record is not None and offset < record.fill
+        if again or (page not in taken and page not in own):
             _report_foreign_out(scene, page, slot, record)
         if record is None:
             record = truth.full.touch(page)

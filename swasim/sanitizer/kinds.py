@@ -18,6 +18,7 @@ class KindInfo:
         why: why it matters to somebody who runs a server.
         looks_like: how it shows without swasim.
         examples: public reports as (title, link).
+        allocator: on which its smallest trace shows it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class KindInfo:
     why: str
     looks_like: str
     examples: tuple[tuple[str, str], ...] = ()
+    allocator: str = "fixed"
 
     @property
     def trace(self) -> str:
@@ -69,6 +71,7 @@ _CATALOGUE = (
         "somebody else. It is the usual cause of double and foreign frees.",
         "Nothing at all until the page is reused; then an over-free by whole pages.",
         (_sglang_pr(27779), _sglang_pr(25385), _sglang_pr(27586)),
+        allocator="buggy",
     ),
     KindInfo(
         "page-aliased",
@@ -77,6 +80,7 @@ _CATALOGUE = (
         "Both requests write their keys and values into it.",
         "Garbled answers for two requests at once.",
         (_sglang_issue(28754),),
+        allocator="fault:34399",
     ),
     KindInfo(
         "padding-page",
@@ -85,6 +89,7 @@ _CATALOGUE = (
         "A request that gets page 0 shares it with every padded or unmapped token of every batch.",
         "An over-free by a page seconds after start, or garbage for single requests.",
         (_sglang_pr(38519), _sglang_pr(36723)),
+        allocator="sglang-0.5.23",
     ),
     KindInfo(
         "mapping-overwritten",
@@ -102,6 +107,7 @@ _CATALOGUE = (
         "Nothing can release it: the pool is smaller from now on.",
         "The sum of the pool is below its total at idle; throughput sinks over hours.",
         (_sglang_pr(35338), _sglang_pr(36723)),
+        allocator="sglang-0.5.23",
     ),
     KindInfo(
         "half-allocation",
@@ -145,6 +151,7 @@ _CATALOGUE = (
         "`segment at N shares a page with the one ending at N`, or wrong answers at page "
         "boundaries only.",
         (_sglang_issue(11608), _sglang_issue(38981)),
+        allocator="sglang-0.5.23",
     ),
     KindInfo(
         "use-after-free",
@@ -211,6 +218,7 @@ _CATALOGUE = (
         "An allocator that reads the mapping when the group ends releases the wrong page.",
         "One page short at idle after tombstone recovery.",
         (_sglang_issue(36081),),
+        allocator="sglang-0.5.23",
     ),
     KindInfo(
         "redundant-free",
