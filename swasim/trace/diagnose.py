@@ -20,7 +20,6 @@ from swasim.trace.events import OPS, fields_of
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]")
-_BYTE = re.compile(r" \(byte (\d+)\)$")
 _EXPECTED = re.compile(r"^Expected (.*?)(?:, got .*)?$")
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -33,6 +32,8 @@ _TYPE_NAMES = {
     "array": "a list",
     "object": "an object",
 }
+
+_ONE_OBJECT = "; a trace holds one JSON object per line"
 
 SHOWN_CHARS = 60
 
@@ -89,13 +90,16 @@ def _explain_syntax(data: bytes, error: Exception) -> tuple[str, int]:
             len(data.rstrip(b"\r")) + 1,
         )
     try:
-        data.decode()
+        json.loads(data)
     except UnicodeDecodeError as bad:
         return "the line is not UTF-8", bad.start + 1
-    at = _BYTE.search(text)
-    what = _BYTE.sub("", text).removeprefix("JSON is malformed: ")
-    column = int(at[1]) + 1 if at else 0
-    return f"not JSON: {what}; a trace holds one JSON object per line", min(column, len(data) + 1)
+    except json.JSONDecodeError as bad:
+        # The decoder's own position is off by a few bytes; this one is exact.
+        what = bad.msg[:1].lower() + bad.msg[1:]
+        return f"not JSON: {what}{_ONE_OBJECT}", len(bad.doc[: bad.pos].encode()) + 1
+    except (ValueError, RecursionError):
+        pass
+    return f"not JSON: {text}{_ONE_OBJECT}", 1
 
 
 def _explain_no_op(raw: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ out. Equal events give equal bytes.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 from collections.abc import Callable, Iterable
@@ -112,35 +113,51 @@ class TraceWriter:
 
     def flush(self) -> None:
         """Hand what was written so far to the operating system."""
-        self._guard(self._sink.flush)
-        if self._sink is not self._raw:
-            self._guard(self._raw.flush)
+        try:
+            self._sink.flush()
+            self._raw.flush()
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     def close(self) -> None:
-        """Finish the file and give it its name. Closing twice is fine."""
+        """Finish the file and give it its name. Closing twice is fine.
+
+        Raises:
+            UsageError: it could not be finished; an atomic one is gone.
+        """
         if self._sink is None:
             return
         sink, self._sink = self._sink, None
-        if sink is not self._raw:
-            self._guard(sink.close)
-        self._guard(self._raw.flush)
-        if self._path is not None and self._written_to is not None:
-            self._guard(self._raw.close)
-            if self._written_to != self._path:
-                path, written_to = self._path, self._written_to
-                self._guard(lambda: os.replace(written_to, path))
+        try:
+            if sink is not self._raw:
+                sink.close()
+            self._raw.flush()
+            if self._path is not None and self._written_to is not None:
+                self._raw.close()
+                if self._written_to != self._path:
+                    os.replace(self._written_to, self._path)
+        except OSError as error:
+            self._drop()
+            raise self._unwritable(error) from None
 
     def discard(self) -> None:
         """Close without giving the file its name; written in place, it keeps what it has."""
         if self._sink is None:
             return
-        if self._path is None or self._written_to == self._path:
-            self.close()
+        sink, self._sink = self._sink, None
+        if sink is not self._raw:
+            with contextlib.suppress(OSError):
+                sink.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._path is None or self._written_to is None:
             return
-        self._sink = None
-        self._raw.close()
-        if self._written_to is not None:
-            os.unlink(self._written_to)
+        with contextlib.suppress(OSError):
+            self._raw.close()
+        if self._written_to != self._path:
+            with contextlib.suppress(OSError):
+                os.unlink(self._written_to)
 
     def _put(self, line: bytes) -> None:
         self._write(line + b"\n")
@@ -155,12 +172,6 @@ class TraceWriter:
     def _open(self, path: str) -> IO[bytes]:
         try:
             return open(path, "wb")
-        except OSError as error:
-            raise self._unwritable(error) from None
-
-    def _guard(self, action: Callable[[], object]) -> None:
-        try:
-            action()
         except OSError as error:
             raise self._unwritable(error) from None
 

@@ -1,0 +1,274 @@
+"""Good traces in every wrapping, and traces that were cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import random
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from swasim.errors import SwasimError, TraceError
+from swasim.trace import source
+from swasim.trace.events import Alloc, Clear, Entry, Expect, ExpectOnly, Free, Header, expectation
+from swasim.trace.reader import Item, TraceReader, decode_event, from_events, open_trace
+
+HEADER = b'{"swasim_trace":1,"page_size":4,"source":"sglang 0.5.12"}\n'
+ALLOC = b'{"op":"alloc","need_size":8,"out":[[4,12]]}\n'
+FREE = b'{"op":"free","indices":[8,77,[100,104]]}\n'
+TRACE = HEADER + ALLOC + FREE
+
+EVENTS = [Alloc(need_size=8, out=[(4, 12)]), Free(indices=[8, 77, (100, 104)])]
+
+
+def write(folder: Path, data: bytes, name: str = "t.jsonl") -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def events(reader: TraceReader) -> list[object]:
+    return [entry.event for entry in reader]
+
+
+def zst(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def gz(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TRACE,
+        TRACE.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + TRACE,
+        TRACE.rstrip(b"\n"),
+        b"\n  \t\n" + TRACE.replace(b"\n", b"\n\n"),
+        b"# by hand\n" + TRACE.replace(b"\n", b"\n  # and so on\n"),
+        TRACE.replace(b"{", b"  { "),
+        TRACE + b"# a comment without an end",
+        gz(TRACE),
+        gz(HEADER) + gz(ALLOC + FREE),
+        gz(TRACE) + b"\0\0\0\0",
+        gz(b"\xef\xbb\xbf" + TRACE),
+        zst(TRACE),
+        zst(HEADER + ALLOC) + zst(FREE),
+    ],
+    ids=[
+        "plain",
+        "crlf",
+        "bom",
+        "no line feed at the end",
+        "blank lines",
+        "comments",
+        "indented",
+        "comment at the end",
+        "gzip",
+        "gzip in two members",
+        "gzip with padding",
+        "gzip with a bom",
+        "zstd",
+        "zstd in two frames",
+    ],
+)
+def test_every_wrapping_gives_the_same_header_and_events(tmp_path: Path, data: bytes) -> None:
+    # The name says nothing about compression: content decides.
+    with open_trace(write(tmp_path, data, "trace")) as trace:
+        assert trace.header == Header(swasim_trace=1, page_size=4, source="sglang 0.5.12")
+        assert events(trace) == EVENTS
+        assert trace.truncated_line is None
+
+
+def test_entries_count_events_and_name_lines_of_the_file(tmp_path: Path) -> None:
+    data = b"# one\n" + HEADER + b"\n" + ALLOC + b"# five\r\n" + FREE
+    with open_trace(str(write(tmp_path, data))) as trace:
+        assert [(entry.number, entry.line) for entry in trace] == [(1, 4), (2, 6)]
+
+
+def test_a_trace_needs_no_header(tmp_path: Path) -> None:
+    with open_trace(write(tmp_path, ALLOC + FREE)) as trace:
+        assert trace.header is None
+        assert events(trace) == EVENTS
+
+
+@pytest.mark.parametrize("data", [TRACE, gz(TRACE), zst(TRACE)], ids=["plain", "gzip", "zstd"])
+def test_standard_input_is_read_and_stays_open(
+    monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(data))
+    monkeypatch.setattr("sys.stdin", stdin)
+    with open_trace("-") as trace:
+        assert trace.path == "<stdin>"
+        assert events(trace) == EVENTS
+        assert trace.progress() == (len(data), None)
+    assert not stdin.closed
+
+
+def test_a_pipe_that_gives_one_byte_at_a_time_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dripping(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return super().read(1)
+
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Dripping(gz(b"\xef\xbb\xbf" + TRACE))))
+    with open_trace("-") as trace:
+        assert events(trace) == EVENTS
+
+
+def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
+    packed = zst(TRACE)
+    with open_trace(write(tmp_path, packed)) as trace:
+        list(trace)
+        assert trace.progress() == (len(packed), len(packed))
+
+
+def test_memory_traces_take_dicts_lines_events_and_entries(tmp_path: Path) -> None:
+    items: list[Item] = [
+        {"swasim_trace": 1, "page_size": 4},
+        {"op": "alloc", "need_size": 4, "out": [[4, 8]]},
+        '{"op":"clear"}',
+        Free(indices=[1]),
+        Entry(number=70, line=71, event=Clear()),
+    ]
+    trace = from_events(items)
+    assert trace.header == Header(swasim_trace=1, page_size=4)
+    assert [(entry.number, entry.line) for entry in trace] == [(1, 2), (2, 3), (3, 4), (4, 71)]
+    assert trace.path == "<events>"
+    assert trace.progress() == (0, None)
+
+
+def test_a_header_record_may_open_a_memory_trace() -> None:
+    header = Header(swasim_trace=1, kv_size=16)
+    assert from_events([header, Clear()]).header == header
+
+
+def test_one_event_is_decoded_from_its_json() -> None:
+    assert decode_event('{"op":"free","indices":[8]}') == Free(indices=[8])
+
+
+def test_the_fields_of_an_expect_event_stand_beside_op_or_inside_expect() -> None:
+    beside = decode_event('{"op":"expect","full_available":4,"idle":true}')
+    inside = decode_event('{"op":"expect","expect":{"full_available":4,"idle":true}}')
+    both = decode_event('{"op":"expect","full_available":4,"expect":{"idle":true}}')
+    wanted = Expect(full_available=4, idle=True)
+    assert isinstance(beside, ExpectOnly)
+    assert expectation(beside) == expectation(inside) == expectation(both) == wanted
+
+
+def test_a_large_trace_is_read_in_the_memory_of_a_few_blocks(tmp_path: Path) -> None:
+    line = b'{"op":"alloc_decode","seq_lens":[7],"last_loc":[9],"out":[10]}\n'
+    path = write(tmp_path, gz(HEADER + line * 200_000), "t.jsonl.gz")
+    tracemalloc.start()
+    try:
+        with open_trace(path) as trace:
+            count = sum(1 for _ in trace)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == 200_000
+    assert peak_bytes < 8 * source.BLOCK_BYTES < len(line) * 200_000
+
+
+def test_a_single_line_of_fifty_megabytes_is_one_event(tmp_path: Path) -> None:
+    slots = b",".join([b"1234567"] * 6_500_000)
+    path = write(tmp_path, b'{"op":"free","indices":[' + slots + b"]}\n")
+    assert path.stat().st_size > 50_000_000
+    with open_trace(path) as trace:
+        (entry,) = trace
+    assert isinstance(entry.event, Free)
+    assert entry.event.indices is not None
+    assert len(entry.event.indices) == 6_500_000
+
+
+def test_a_line_over_the_limit_is_refused_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 3 << 20)
+    path = write(tmp_path, TRACE + b" " * (4 << 20) + b"\n")
+    with open_trace(path) as trace, pytest.raises(TraceError) as error:
+        list(trace)
+    assert str(error.value) == (
+        f"{path}:4: error: the line is longer than 3 MiB, the most that is accepted"
+    )
+
+
+def cuts(data: bytes) -> Iterator[bytes]:
+    return (data[:length] for length in range(len(data)))
+
+
+def test_a_trace_cut_at_any_byte_is_read_up_to_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    first_event_ends = len(HEADER + ALLOC) - 1
+    for data in cuts(TRACE):
+        path.write_bytes(data)
+        if len(data) < first_event_ends:
+            with pytest.raises(TraceError, match="no events"):
+                open_trace(path)
+            continue
+        with open_trace(path) as trace:
+            found = events(trace)
+            whole = len(data) >= len(TRACE) - 1
+            inside = first_event_ends + 1 < len(data) < len(TRACE) - 1
+            assert found == (EVENTS if whole else EVENTS[:1])
+            assert trace.truncated_line == (3 if inside else None)
+
+
+@pytest.mark.parametrize("pack", [gz, zst], ids=["gzip", "zstd"])
+def test_a_compressed_trace_cut_at_any_byte_is_read_up_to_the_cut(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    for data in cuts(pack(TRACE)):
+        path.write_bytes(data)
+        try:
+            with open_trace(path) as trace:
+                found = events(trace)
+                assert trace.truncated_line in (3, 4)
+        except TraceError:
+            continue
+        assert found == EVENTS[: len(found)]
+
+
+def test_a_gzip_cut_in_its_body_keeps_the_events_before_the_cut(tmp_path: Path) -> None:
+    noise = random.Random(3)
+    body = HEADER + b"".join(
+        b'{"op":"free","indices":[%d]}\n' % noise.randrange(10**9) for _ in range(5000)
+    )
+    packed = gz(body)
+    with open_trace(write(tmp_path, packed[: len(packed) // 2])) as trace:
+        found = events(trace)
+        assert 1000 < len(found) < 4999
+        assert trace.truncated_line == len(found) + 2
+
+
+def test_damaged_compression_is_an_error(tmp_path: Path) -> None:
+    packed = bytearray(gz(TRACE))
+    packed[-6] ^= 0xFF
+    path = write(tmp_path, bytes(packed))
+    with pytest.raises(TraceError, match="the gzip data is damaged"), open_trace(path) as trace:
+        list(trace)
+    packed = bytearray(zst(TRACE))
+    packed[6] ^= 0xFF
+    path = write(tmp_path, bytes(packed))
+    with pytest.raises(TraceError, match="the zstd data is damaged"), open_trace(path) as trace:
+        list(trace)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"{", b"\xff", b'"op"', b"}", b"]", b"null", b"0", b"\0", b"\n"]
+)
+def test_a_byte_out_of_place_is_never_worse_than_a_trace_error(
+    tmp_path: Path, garbage: bytes
+) -> None:
+    path = tmp_path / "t.jsonl"
+    for at in range(len(TRACE)):
+        path.write_bytes(TRACE[:at] + garbage + TRACE[at + 1 :])
+        with contextlib.suppress(SwasimError), open_trace(path) as trace:
+            list(trace)
