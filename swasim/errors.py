@@ -75,6 +75,10 @@ def _located(message: str, path: str, line: int, column: int) -> str:
     return f"{place}: error: {message}"
 
 
+LONGEST_NAME = 80
+"""Characters of an unknown name that are repeated to the user."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is closest to `name`, or None when nothing is near."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
@@ -84,6 +88,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     """One sentence for an unknown name: the nearest known one first, then all of them."""
     names = list(known)
+    # A name from a file may be megabytes long; neither the search nor a screen should meet it.
+    name = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
     hint = nearest(name, names)
     did_you_mean = f"; did you mean {hint!r}?" if hint else ""
     return f"unknown {what} {name!r}{did_you_mean} (known: {', '.join(names)})"

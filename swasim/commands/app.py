@@ -89,7 +89,8 @@ def run(arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A trace may name requests in signs that the terminal's encoding lacks.
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):
+                stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(arguments)
         if sys.stdout is not None:

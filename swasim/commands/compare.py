@@ -63,6 +63,7 @@ def compare(
     """
     from swasim.commands import outcome
     from swasim.commands import output as outputs
+    from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
     from swasim.commands.sources import config_listing, locate_trace, resolve_config
     from swasim.compare import compare as run
@@ -72,6 +73,7 @@ def compare(
     names = chosen(buggy, fixed, allocator or [])
     write = reporter(output.format).write_comparison
     outcome.failing_words(checks)
+    acceptance = Acceptance(checks)
     path = locate_trace(trace)
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader)
@@ -79,17 +81,18 @@ def compare(
             if config.show_config:
                 out.write(config_listing(resolved))
                 return
-            with watching(reader, output) as on_event:
+            with watching(reader, output) as on_step:
                 result = run(
                     reader,
                     resolved.config,
                     allocators=names,
                     **checks.limits(),
                     **rows.limits(),
-                    on_event=on_event,
+                    keep=acceptance.keeps,
+                    on_step=on_step,
                 )
             warnings = [w for part in (resolved, result, *result.runs) for w in part.warnings]
-            outputs.warn(warnings, output)
+            outputs.warn([*warnings, *acceptance.warnings], output)
             write(result, out, outputs.look(output, out))
     judged = [
         run

@@ -163,6 +163,28 @@ class CheckOptions:
             metavar="KINDS",
         ),
     ] = None
+    suppress: Annotated[
+        list[str] | None,
+        option(
+            "--suppress",
+            section=CHECKS,
+            help="leave these findings out (repeatable): KIND[:POOL][@SITE]",
+            metavar="RULE",
+        ),
+    ] = None
+    suppressions: Annotated[
+        str | None,
+        option("--suppressions", section=CHECKS, help="file of such rules", metavar="FILE"),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        option(
+            "--baseline",
+            section=CHECKS,
+            help="leave out what this earlier report (json, jsonl, sarif) holds",
+            metavar="FILE",
+        ),
+    ] = None
     exit_zero: Annotated[
         bool, option("--exit-zero", section=CHECKS, help="exit 0 whatever is found")
     ] = False

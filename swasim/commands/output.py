@@ -15,6 +15,8 @@ from swasim.errors import UsageError
 from swasim.reporters import Look
 from swasim.reporters.wording import printable
 
+WARNINGS_SHOWN = 10
+
 
 def notice(message: str) -> None:
     """One line on standard error."""
@@ -35,10 +37,14 @@ def notice_failure(error: Exception) -> None:
 
 
 def warn(messages: Iterable[str], options: OutputOptions) -> None:
-    """Warnings on standard error, each once; none with --quiet."""
-    if not options.quiet:
-        for message in dict.fromkeys(messages):
-            notice(f"warning: {message}")
+    """Warnings on standard error, each once and not too many; none with --quiet."""
+    if options.quiet:
+        return
+    distinct = list(dict.fromkeys(messages))
+    for message in distinct[:WARNINGS_SHOWN]:
+        notice(f"warning: {printable(message)}")
+    if len(distinct) > WARNINGS_SHOWN:
+        notice(f"warning: and {len(distinct) - WARNINGS_SHOWN} more like these")
 
 
 @contextlib.contextmanager
@@ -109,17 +115,19 @@ def _opened(path: str, final: str, options: OutputOptions) -> Iterator[TextIO]:
 
 def look(options: OutputOptions, out: TextIO) -> Look:
     """How output to `out` should look: screen width and colour from terminal and environment."""
+    on_screen = out is sys.stdout and out.isatty()
     return Look(
-        width=screen_width(out),
+        width=_columns(on_screen),
+        whole_rows=not on_screen,
         color=_wants_color(out),
         quiet=options.quiet,
         verbose=options.verbose,
     )
 
 
-def screen_width(out: TextIO) -> int | None:
-    """Columns to stay within; None where `out` is no terminal."""
-    if out is not sys.stdout or not out.isatty():
+def _columns(on_screen: bool) -> int | None:
+    """Columns to wrap at: the terminal's, or what COLUMNS says; None where neither is there."""
+    if not on_screen and not os.environ.get("COLUMNS", "").isdecimal():
         return None
     return max(shutil.get_terminal_size().columns, 20)
 

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from swasim.commands.options import OutputOptions
+from swasim.replay import Step
 from swasim.trace.reader import TraceReader
+
+StepWatcher = Callable[[Step], None]
 
 PATIENCE_SECONDS = 1.0
 STRIDE_EVENTS = 1024
@@ -16,8 +19,10 @@ STRIDE_EVENTS = 1024
 
 
 @contextlib.contextmanager
-def watching(reader: TraceReader, options: OutputOptions) -> Iterator[Callable[[int], None] | None]:
-    """A function to call after each event with its number; None where no bar is wanted.
+def watching(
+    reader: TraceReader, options: OutputOptions
+) -> Iterator[Callable[[Step], None] | None]:
+    """A function to call after each step; None where no bar is wanted.
 
     The bar appears after a second, on a terminal only, and is gone when the work is done.
     """
@@ -27,7 +32,7 @@ def watching(reader: TraceReader, options: OutputOptions) -> Iterator[Callable[[
         return
     bar = _Bar(reader)
     try:
-        yield bar.event_done
+        yield bar.step_done
     finally:
         bar.close()
 
@@ -39,7 +44,8 @@ class _Bar:
         self._stack = contextlib.ExitStack()
         self._update: Callable[[int], None] | None = None
 
-    def event_done(self, number: int) -> None:
+    def step_done(self, step: Step) -> None:
+        number = step.entry.number
         if number % STRIDE_EVENTS:
             return
         if self._update is not None:

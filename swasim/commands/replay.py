@@ -28,6 +28,7 @@ def replay(
     """
     from swasim.commands import outcome
     from swasim.commands import output as outputs
+    from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
     from swasim.commands.sources import config_listing, locate_trace, resolve_config
     from swasim.replay import replay as run
@@ -36,6 +37,7 @@ def replay(
 
     write = reporter(output.format).write_replay
     outcome.failing_words(checks)
+    acceptance = Acceptance(checks)
     path = locate_trace(trace)
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, allocator)
@@ -43,14 +45,15 @@ def replay(
             if config.show_config:
                 out.write(config_listing(resolved))
                 return
-            with watching(reader, output) as on_event:
+            with watching(reader, output) as on_step:
                 result = run(
                     reader,
                     resolved.config,
                     **checks.limits(),
                     **rows.limits(),
-                    on_event=on_event,
+                    keep=acceptance.keeps,
+                    on_step=on_step,
                 )
-            outputs.warn((*resolved.warnings, *result.warnings), output)
+            outputs.warn([*resolved.warnings, *result.warnings, *acceptance.warnings], output)
             write(result, out, outputs.look(output, out))
     raise typer.Exit(outcome.exit_code([result], checks))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
-
 from swasim import bundled
 from swasim.commands.options import ConfigOptions
 from swasim.config import ResolvedConfig, resolve, show_config
+from swasim.replay import header_settings
 from swasim.trace.reader import STDIN, TraceReader
 
 
@@ -40,8 +39,7 @@ def resolve_config(
 ) -> ResolvedConfig:
     """The merged configuration for the trace that `reader` has open."""
     flags = options.flags() | ({} if allocator is None else {"allocator": allocator})
-    header = None if reader.header is None else msgspec.structs.asdict(reader.header)
-    return resolve(flags, os.environ, locate_config(options.config), header)
+    return resolve(flags, os.environ, locate_config(options.config), header_settings(reader))
 
 
 def config_listing(resolved: ResolvedConfig) -> str:

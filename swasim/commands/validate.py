@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -26,19 +27,20 @@ def validate(files: Files, quiet: Quiet = False) -> None:
     """
     from swasim.commands.output import notice, notice_failure
     from swasim.commands.soundness import check_file
-    from swasim.errors import SwasimError
+    from swasim.errors import ConfigError, TraceError, UsageError
+    from swasim.reporters.wording import printable
 
     bad = 0
     for name in files:
         try:
             report = check_file(name)
-        except SwasimError as error:
+        except (ConfigError, TraceError, UsageError) as error:
             bad += 1
             notice_failure(error)
             continue
         for warning in report.warnings:
             notice(f"warning: {report.path}: {warning}")
         if not quiet:
-            typer.echo(f"{report.path}: ok, {report.summary}")
+            sys.stdout.write(f"{printable(report.path)}: ok, {report.summary}\n")
     if bad:
         raise typer.Exit(2)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from swasim.replay import Replay
 from swasim.reporters import Look
 from swasim.reporters.screen import SEVERITY_STYLE, Screen
 from swasim.reporters.strip import page_strip
 from swasim.reporters.wording import Family, families, moment_text, pool_name, printable
-from swasim.sanitizer.findings import Finding, Surroundings
+
+if TYPE_CHECKING:
+    from swasim.replay import Replay
+    from swasim.sanitizer.findings import Finding, Surroundings
 
 FOLDED_SHOWN = 5
 """Consequences listed under their cause before the rest is only counted."""
@@ -117,11 +120,13 @@ def _write_surroundings(finding: Finding, around: Surroundings, screen: Screen) 
     if relation == "!=":
         terms += f" (the sum is {counted})"
     screen.labelled("pages", terms)
+    screen.labelled("available", _available(around))
+
+
+def _available(around: Surroundings) -> str:
     over = around.available_tokens - around.size_tokens
     beyond = f", {over} too many" if over > 0 else ""
-    screen.labelled(
-        "available", f"{around.available_tokens} of {around.size_tokens} tokens{beyond}"
-    )
+    return f"{around.available_tokens} of {around.size_tokens} tokens{beyond}"
 
 
 def _write_consequences(family: Family, screen: Screen) -> None:
@@ -133,6 +138,9 @@ def _write_consequences(family: Family, screen: Screen) -> None:
         screen.labelled("", moment_text(finding.at))
         if finding.released is not None:
             screen.labelled("", f"released before by {moment_text(finding.released)}")
+        around = finding.surroundings
+        if around is not None and around.available_tokens > around.size_tokens:
+            screen.labelled("", f"available {_available(around)}")
     rest = len(family.consequences) - len(shown)
     if rest:
         screen.labelled("led to", f"{rest} more (--verbose shows each)")

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.text import Text
 
 from swasim import __version__
-from swasim.reporters import Look
-from swasim.reporters.jsonfmt import SCHEMA
+from swasim.reporters import SCHEMA, Look
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def write_allocators(infos: Sequence[AllocatorInfo], out: TextIO, look: Look) ->
     screen = Screen(out, look)
     rows = [(_names(info), info.mirrors, info.finding or "", info.link or "") for info in infos]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    if sum(widths) + 2 * len(widths) <= screen.width:
+    if sum(widths) + 2 * len(widths) <= screen.row_width:
         table = plain_table()
         for heading in ("allocator", "mirrors", "finding", "link"):
             table.add_column(heading, no_wrap=True)

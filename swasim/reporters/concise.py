@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from swasim.compare import Comparison
-from swasim.replay import Replay
 from swasim.reporters import Look
 from swasim.reporters.wording import printable
+
+if TYPE_CHECKING:
+    from swasim.compare import Comparison
+    from swasim.replay import Replay
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:

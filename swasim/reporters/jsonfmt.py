@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from swasim import __version__
-from swasim.compare import Comparison
-from swasim.replay import Replay
-from swasim.reporters import Look
-from swasim.sanitizer.findings import Finding
+from swasim.reporters import SCHEMA, Look
 
-SCHEMA = 1
+if TYPE_CHECKING:
+    from swasim.compare import Comparison
+    from swasim.replay import Replay
+    from swasim.sanitizer.findings import Finding
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:

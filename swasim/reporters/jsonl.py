@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from swasim import __version__
-from swasim.compare import Comparison
-from swasim.replay import Replay
-from swasim.reporters import Look
-from swasim.reporters.jsonfmt import SCHEMA, finding_fields
+from swasim.reporters import SCHEMA, Look
+from swasim.reporters.jsonfmt import finding_fields
+
+if TYPE_CHECKING:
+    from swasim.compare import Comparison
+    from swasim.replay import Replay
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:

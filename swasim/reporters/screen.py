@@ -1,7 +1,7 @@
 """Lines and tables for people, through Rich: width, colour, hanging indents.
 
 The one idea: text is laid out as whole lines first and only then written, so that without a
-screen (`Look.width` is None) nothing is ever wrapped or cut. Colour only repeats what a word says.
+screen no row is ever wrapped or cut. Colour only repeats what a word says.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ UNBOUNDED = 100_000
 """Columns that no line reaches: stands for "no screen"."""
 
 SEVERITY_STYLE = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+PROSE_COLUMNS = 100
+"""Paragraphs of longer lines are hard to read."""
+
 _TRAILING = re.compile(r"[ ]+$", re.MULTILINE)
 
 
@@ -37,9 +40,10 @@ class Screen:
         self._out = out
         self._buffer = io.StringIO()
         self.width = look.width or UNBOUNDED
+        self.row_width = UNBOUNDED if look.whole_rows else self.width
         self._console = Console(
             file=self._buffer,
-            width=self.width,
+            width=UNBOUNDED,
             color_system="standard" if look.color else None,
             force_terminal=look.color,
             no_color=not look.color,
@@ -79,14 +83,14 @@ class Screen:
             self.line((line, "bold"))
 
     def prose(self, text: str, *, indent: int = 0) -> None:
-        """A paragraph, wrapped at the width."""
-        width = max(self.width - indent, 20)
+        """A paragraph, wrapped at the width and at a readable one."""
+        width = max(min(self.width, PROSE_COLUMNS) - indent, 20)
         for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
             self.line(" " * indent + line)
 
     def show(self, renderable: RenderableType) -> None:
         """A table."""
-        self._console.print(renderable, crop=False)
+        self._console.print(renderable, crop=False, width=self.row_width)
 
     def flush(self) -> None:
         """Write everything; lines carry no trailing blanks."""

@@ -10,9 +10,12 @@ Read downwards: what became of each page at the event of the finding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from swasim.reporters.wording import printable
-from swasim.sanitizer.findings import PageCell, Surroundings
+
+if TYPE_CHECKING:
+    from swasim.sanitizer.findings import PageCell, Surroundings
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.table import Table
 from rich.text import Text
 
-from swasim.compare import CompareCell, CompareRow, Comparison, Divergence
-from swasim.config import SimConfig
-from swasim.replay import Replay, TimelineRow
 from swasim.reporters import Look
 from swasim.reporters.block import write_findings, write_short
 from swasim.reporters.screen import Screen, plain_table
@@ -21,6 +18,12 @@ from swasim.reporters.wording import (
     printable,
     summary_line,
 )
+
+if TYPE_CHECKING:
+    from swasim.compare import CompareCell, CompareRow, Comparison, Divergence
+    from swasim.config import SimConfig
+    from swasim.replay import Replay
+    from swasim.timeline import TimelineRow
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:
@@ -123,9 +126,10 @@ def _change(tokens: int) -> Text:
 
 def _result(result: str, kinds: Sequence[str], *, when_ok: str = "") -> Text:
     """Refusal or exception, then the kinds found, repeats counted: `refused, double-free x3`."""
-    if result == "ok" and not kinds:
-        return Text(when_ok, style="dim")
-    parts = [] if result == "ok" else [(result, "yellow")]
+    plain = result in ("ok", "")
+    if plain and not kinds:
+        return Text(when_ok if result else "", style="dim")
+    parts = [] if plain else [(result, "yellow")]
     for kind in dict.fromkeys(kinds):
         number = kinds.count(kind)
         parts.append((kind if number == 1 else f"{kind} x{number}", "red"))
@@ -161,8 +165,10 @@ def _digits(rows: Sequence[CompareRow]) -> int:
 
 
 def _row_cells(row: CompareRow, comparison: Comparison, digits: int) -> list[Text | str]:
+    parted = comparison.first_divergence
+    parts_here = parted is not None and parted.event == row.event
     cells: list[Text | str] = [
-        Text(f"> {row.event}", style="bold") if row.parted else str(row.event),
+        Text(f"> {row.event}", style="bold") if parts_here else str(row.event),
         Text(str(row.line), style="dim"),
         row.op,
         printable(row.detail),

@@ -90,6 +90,14 @@ def findings_total(replay: Replay) -> str:
         text += f"; {summary.hidden} more not shown (--max-findings)"
     if summary.suppressed:
         text += f"; {summary.suppressed} suppressed"
+    outcomes = (
+        (summary.refused, "refused"),
+        (summary.raised, "raised"),
+        (summary.skipped, "skipped"),
+    )
+    told = [f"{number} {outcome}" for number, outcome in outcomes if number]
+    if told:
+        text += f"; {', '.join(told)} of {counted(summary.events, 'event')}"
     return text
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from swasim.compare import CompareCell, CompareRow, Comparison, Divergence, Verdict
 from swasim.config import SimConfig
-from swasim.replay import Replay, Summary, TimelineRow
+from swasim.replay import Replay, Summary
 from swasim.sanitizer.findings import Finding, Moment, PageCell, Surroundings
+from swasim.timeline import TimelineRow
 
 TRACE = "traces/pr27779.jsonl"
 
