@@ -67,8 +67,6 @@ class CorePair:
         self.mapping = CoreMapping(
             profile.mapping_slots(geometry.kv_size, geometry.kv_size_swa, self.page_size),
             trailing=profile.paged,
-            page_size=self.page_size,
-            counts_peers=profile.shared_peer == "last",
         )
         self.least_mapped = self.page_size if profile.padding == "page" else 1
         self.backups: dict[str, _Backup] = {}
@@ -274,7 +272,6 @@ class CorePair:
         named = self._expand_to_full_pages(slots) if whole else slots
         peers = self.mapping.read(named)
         self.mapping.clear(named)
-        peers = self.mapping.without_peers(peers)
         if self.in_group and self.profile.free_swa_queue == "resolved":
             self.swa_queue += peers
             return
@@ -433,7 +430,7 @@ class CorePair:
 
     def _expand_to_full_pages(self, slots: list[int]) -> list[int]:
         page_size = self.page_size
-        pages = dict.fromkeys(slot // page_size for slot in slots)
+        pages = sorted({slot // page_size for slot in slots})
         return [slot for page in pages for slot in range(page * page_size, (page + 1) * page_size)]
 
     def _free_swa_pages(self, slots: list[int], skips_unmapped: bool) -> None:
@@ -443,7 +440,7 @@ class CorePair:
         self.mapping.clear(leads if page_size == 1 else self._expand_to_full_pages(leads))
         if skips_unmapped:
             peers = [peer for peer in peers if peer >= self.least_mapped]
-        pages = [peer // page_size for peer in self.mapping.without_peers(peers)]
+        pages = [peer // page_size for peer in peers]
         if self.in_group:
             self.swa_page_queue += pages
             return

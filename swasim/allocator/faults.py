@@ -144,15 +144,11 @@ FAULTS: tuple[Fault, ...] = (
         "the extend kernel reads beyond the free list: the last page is handed out twice",
     ),
     Fault(
-        replace(
-            IDEAL,
-            name="fault:35501",
-            releases="SGLang 0.4.10 to 0.5.23",
-            shared_peer="first",
-        ),
+        replace(IDEAL, name="fault:35501", releases="callers of SGLang 0.5.12 to 0.5.23"),
         _pull(35501),
-        "double-free",
-        "an SWA page that two full pages map to is released with the first of them, then again",
+        "stale-mapping",
+        "two full pages are mapped to one SWA page, which goes with the first of them, then again",
+        by_caller=True,
     ),
     Fault(
         replace(IDEAL, name="fault:6888", releases="callers of any SGLang release"),

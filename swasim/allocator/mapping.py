@@ -7,7 +7,6 @@ changed nothing and a write that raises has written everything before the bad in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -22,20 +21,16 @@ class CoreMapping:
         length: entries, the trailing one included.
         trailing: the last entry is -1 and `reset` leaves it alone, so that a `last_loc` of -1
             reads -1.
-        page_size: tokens per page.
-        counts_peers: keep count of the entries that point into each SWA page.
 
     Attributes:
         entries: SWA slot of each full slot.
         effect: record of the present call; receives each entry that changes.
     """
 
-    def __init__(self, length: int, trailing: bool, page_size: int, counts_peers: bool) -> None:
+    def __init__(self, length: int, trailing: bool) -> None:
         self.entries = [UNMAPPED] * length
         self.effect = Effect()
         self._trailing = trailing
-        self._page_size = page_size
-        self._peers: Counter[int] | None = Counter() if counts_peers else None
         if trailing:
             self.entries[-1] = NO_LOC
 
@@ -45,15 +40,12 @@ class CoreMapping:
         twin.__dict__.update(self.__dict__)
         twin.entries = self.entries.copy()
         twin.effect = Effect()
-        twin._peers = None if self._peers is None else self._peers.copy()
         return twin
 
     def reset(self) -> None:
         """Every entry unmapped; unreported."""
         kept = self.entries[-1:] if self._trailing else []
         self.entries = [UNMAPPED] * (len(self.entries) - len(kept)) + kept
-        if self._peers is not None:
-            self._peers.clear()
 
     def read(self, slots: list[int]) -> list[int]:
         """Entries of `slots`, in order.
@@ -75,7 +67,6 @@ class CoreMapping:
         """
         entries, size, effect = self.entries, len(self.entries), self.effect
         changed, before, after = effect.mapped_slots, effect.mapped_from, effect.mapped_to
-        first = len(changed)
         try:
             for slot, value in zip(slots, values, strict=False):
                 old = entries[slot]
@@ -86,26 +77,10 @@ class CoreMapping:
                     after.append(value)
         except IndexError:
             raise self._out_of_bounds(slots) from None
-        finally:
-            if self._peers is not None:
-                self._count(before[first:], after[first:])
 
     def clear(self, slots: list[int]) -> None:
         """Set entries to 0; as `write`."""
         self.write(slots, repeat(UNMAPPED))
-
-    def without_peers(self, swa_slots: list[int]) -> list[int]:
-        """Those of `swa_slots` whose page no entry points into any more. Counts peers only."""
-        peers, page_size = self._peers, self._page_size
-        if peers is None:
-            return swa_slots
-        return [slot for slot in swa_slots if not peers[slot // page_size]]
-
-    def _count(self, before: list[int], after: list[int]) -> None:
-        peers, page_size = self._peers, self._page_size
-        if peers is not None:
-            peers.subtract(slot // page_size for slot in before if slot > 0)
-            peers.update(slot // page_size for slot in after if slot > 0)
 
     def _out_of_bounds(self, slots: list[int]) -> IndexError:
         size = len(self.entries)

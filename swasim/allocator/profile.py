@@ -85,8 +85,6 @@ class Profile:
             "first", or "any" that is mapped.
         free_full_peers: what free_full does with live SWA peers. "keeps": strands them.
             "releases": frees them first.
-        shared_peer: an SWA page that several full pages map to is returned with the "first"
-            entry that is released, or with the "last".
         backup: "unsupported": backup_state and restore_state raise NotImplementedError.
             "lists": they save the four page lists and not the mapping.
     """
@@ -117,7 +115,6 @@ class Profile:
     segments: Literal["whole", "pages"] = "whole"
     segment_peer: Literal["first", "any"] = "first"
     free_full_peers: Literal["keeps", "releases"] = "keeps"
-    shared_peer: Literal["first", "last"] = "first"
     backup: Literal["unsupported", "lists"] = "unsupported"
 
     def staged(self, need_sort: bool) -> bool:
@@ -195,7 +192,6 @@ IDEAL = replace(
     padding="page",
     segment_peer="any",
     free_full_peers="releases",
-    shared_peer="last",
 )
 
 _RELEASES_OF: tuple[tuple[Profile, str], ...] = (

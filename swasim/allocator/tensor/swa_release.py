@@ -193,7 +193,7 @@ class SWARelease(BaseTokenToKVPoolAllocator):
             self._free_swa_pages(free_index, self.profile.filter_page_size_1)
             return
         swa_indices = self._detach(self._released_with(free_index))
-        swa_indices = self._released_by(self._without_padding(swa_indices))
+        swa_indices = self._without_padding(swa_indices)
         if self.in_free_group and self.profile.free_swa_queue == "resolved":
             self.swa_free_group.append(swa_indices)
         else:
@@ -323,7 +323,7 @@ class SWARelease(BaseTokenToKVPoolAllocator):
         self._mapping.write(self._slots_of(representatives // self.page_size), None)
         if skips_unmapped:
             swa_indices = self._without_padding(swa_indices)
-        swa_pages = self._released_by(swa_indices) // self.page_size
+        swa_pages = swa_indices // self.page_size
         if self.in_free_group:
             self.swa_page_ids_group.append(swa_pages)
             return
@@ -358,17 +358,6 @@ class SWARelease(BaseTokenToKVPoolAllocator):
         swa_indices = self._mapping.read(full_indices)
         self._mapping.write(full_indices, None)
         return swa_indices
-
-    def _released_by(self, swa_indices: torch.Tensor) -> torch.Tensor:
-        """Those of some detached SWA slots whose pages really go.
-
-        Where the profile keeps a shared page until its last entry goes, every entry is looked at.
-        """
-        if self.profile.shared_peer == "first":
-            return swa_indices
-        entries = self.full_to_swa_index_mapping
-        still_mapped = entries[entries > UNMAPPED] // self.page_size
-        return swa_indices[~torch.isin(swa_indices // self.page_size, still_mapped)]
 
     def _without_padding(self, swa_indices: torch.Tensor) -> torch.Tensor:
         first_real = self.page_size if self.profile.padding == "page" else UNMAPPED + 1
