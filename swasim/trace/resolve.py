@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 
 from swasim.call import Call, Segment
-from swasim.errors import TraceError
 from swasim.geometry import NO_LOC
 from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, Entry, ReqName, Target, expand, op_of
+from swasim.trace.rows import Row as Row
+from swasim.trace.rows import RowChange as RowChange
+from swasim.trace.rows import RowError as RowError
 from swasim.trace.translate import Translation
 
 
@@ -38,72 +40,6 @@ class Resolved(msgspec.Struct, frozen=True):
     positions: tuple[int, int] | None = None
     births: list[int] | None = None
     last_births: list[int] | None = None
-
-
-class RowChange(msgspec.Struct, frozen=True):
-    """How one row changed at one event.
-
-    Attributes:
-        req: the row.
-        kept_len: tokens that stayed at the front.
-        dropped_slots, dropped_births: slots that left its end (truncated, or the row forgotten).
-        added_slots, added_births: slots appended behind `kept_len`.
-        forgotten: the row is gone (`finish`, `clear`).
-        allocated: the slots were appended by an allocation (not by `share`).
-    """
-
-    req: ReqName
-    kept_len: int
-    dropped_slots: list[int] = []
-    dropped_births: list[int] = []
-    added_slots: list[int] = []
-    added_births: list[int] = []
-    forgotten: bool = False
-    allocated: bool = False
-
-
-class Row:
-    """The slots of one request.
-
-    Attributes:
-        slots: full slots in sequence order.
-        births: parallel; event number of the allocation that gave the slot.
-        held: parallel; 1 until the position is released through this row.
-    """
-
-    __slots__ = ("births", "held", "slots")
-
-    def __init__(self) -> None:
-        self.slots: list[int] = []
-        self.births: list[int] = []
-        self.held = bytearray()
-
-    def __len__(self) -> int:
-        """Tokens in the row."""
-        return len(self.slots)
-
-    def extend(self, slots: list[int], births: list[int]) -> None:
-        """Append slots; the row holds them."""
-        self.slots += slots
-        self.births += births
-        self.held += b"\1" * len(slots)
-
-    def truncate(self, length: int) -> tuple[list[int], list[int]]:
-        """Drop what stands behind `length` tokens; returns the dropped slots and their births."""
-        slots, births = self.slots[length:], self.births[length:]
-        del self.slots[length:], self.births[length:], self.held[length:]
-        return slots, births
-
-
-class RowError(TraceError):
-    """An event names a row, positions of a row or a saved state that this replay does not have.
-
-    Attributes:
-        refused_event: the last event at which an allocation for that row returned None, if any:
-            then the trace may be sound, and this allocator is what made the event impossible.
-    """
-
-    refused_event: int | None = None
 
 
 class Resolver:
@@ -248,11 +184,27 @@ class Resolver:
         reqs = event.reqs
         seq_lens = event.seq_lens
         if seq_lens is None:
+            if event.last_loc is None:
+                return self._decode_at_ends(reqs or [])
             seq_lens = [len(self._row(req)) + 1 for req in reqs or ()]
         prefix_lens = [seq_len - 1 for seq_len in seq_lens]
         last_loc, births = self._last(reqs, prefix_lens, event.last_loc)
         call = Call(op="alloc_decode", seq_lens=seq_lens, last_loc=last_loc)
         return Resolved(call, tuple(reqs or ()), last_births=births)
+
+    def _decode_at_ends(self, reqs: list[ReqName]) -> Resolved:
+        """One token behind the end of each row: the hot path of a hand-written trace."""
+        seq_lens: list[int] = []
+        last_loc: list[int] = []
+        births: list[int] = []
+        for req in reqs:
+            row = self._row(req)
+            slots = row.slots
+            seq_lens.append(len(slots) + 1)
+            last_loc.append(slots[-1] if slots else NO_LOC)
+            births.append(row.births[-1] if slots else 0)
+        call = Call(op="alloc_decode", seq_lens=seq_lens, last_loc=last_loc)
+        return Resolved(call, tuple(reqs), last_births=births)
 
     def _tail(self, event: ev.AllocExtendSwaTail) -> Resolved:
         reqs = None if event.req is None else [event.req]
@@ -334,12 +286,14 @@ class Resolver:
                 kept, count = len(row), len(out)
             added = out[at : at + count]
             at += count
-            dropped, dropped_births = row.truncate(kept)
             births = [self._number] * len(added)
+            if kept == len(row.slots):
+                change = RowChange(req, kept, [], [], added, births, allocated=True)
+            else:
+                dropped, old_births = row.truncate(kept)
+                change = RowChange(req, kept, dropped, old_births, added, births, allocated=True)
             row.extend(added, births)
-            changes.append(
-                RowChange(req, kept, dropped, dropped_births, added, births, allocated=True)
-            )
+            changes.append(change)
         return tuple(changes)
 
     # Release
