@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from swasim.geometry import Pool
@@ -83,6 +84,10 @@ class FindingBuilder:
             fingerprint=_fingerprint(kind, pool, at, allocated, first_release, cause),
             help=self._help(kind, pool, page, at),
         )
+
+    def settle(self, finding: Finding) -> Finding:
+        """The finding with its surroundings as they are now that the event is carried over."""
+        return replace(finding, surroundings=self._surroundings(finding.pool, finding.page))
 
     def _surroundings(self, pool: Pool | None, page: int | None) -> Surroundings | None:
         if pool is None:

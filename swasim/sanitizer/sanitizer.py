@@ -88,7 +88,7 @@ class Sanitizer:
         if changes:
             self._window.follow(scene, changes)
             self._window.check_step(scene, changes)
-        return scene.findings
+        return [self.build.settle(f) if f.at is moment else f for f in scene.findings]
 
     def _scene(self, moment: Moment, call: Call, effect: Effect, resolved: Resolved) -> Scene:
         return Scene(moment, call, effect, resolved, self.truth, self.build, self._suspects)
