@@ -61,6 +61,14 @@ class Arguments:
             return self.args[0]
         return next(iter(self.kwargs.values()))
 
+    def list_first(self) -> None:
+        """Make the first argument a list: it may be a generator, and is read twice."""
+        if self.args:
+            self.args = (list(self.args[0]), *self.args[1:])
+        elif self.kwargs:
+            name = next(iter(self.kwargs))
+            self.kwargs = {**self.kwargs, name: list(self.kwargs[name])}
+
     def lengths(self, name: str) -> Any:
         """The CPU twin of a length tensor where the release has one: no copy from the device."""
         twin = self[f"{name}_cpu"]

@@ -8,7 +8,7 @@ recorder; every other operation is that of a plain tensor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -16,20 +16,21 @@ from swasim.record.tensors import keep
 
 SITE = "direct tensor write"
 
+OnWrite: TypeAlias = Callable[[Any, Callable[[], object]], None]
+"""Told of an assignment: its key, and a function that makes it."""
+
 
 class WatchedMapping(torch.Tensor):
     """A mapping tensor that tells of item assignment. Results of operations are plain tensors."""
 
-    on_write: Callable[[Any], None]
+    on_write: OnWrite
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
-        self.on_write(key)
+        self.on_write(key, lambda: torch.Tensor.__setitem__(self, key, value))
 
     def fill_(self, value: Any) -> torch.Tensor:
         """As the tensor's; told as a write of every entry."""
-        super().fill_(value)
-        self.on_write(slice(None))
+        self.on_write(slice(None), lambda: torch.Tensor.fill_(self, value))
         return self
 
     def zero_(self) -> torch.Tensor:
@@ -38,8 +39,7 @@ class WatchedMapping(torch.Tensor):
 
     def copy_(self, other: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         """As the tensor's; told as a write of every entry."""
-        super().copy_(other, non_blocking)
-        self.on_write(slice(None))
+        self.on_write(slice(None), lambda: torch.Tensor.copy_(self, other, non_blocking))
         return self
 
 
@@ -47,12 +47,12 @@ class WatchedMapping(torch.Tensor):
 setattr(WatchedMapping, "__torch_function__", torch._C._disabled_torch_function_impl)  # noqa: B010
 
 
-def watch(mapping: torch.Tensor, on_write: Callable[[Any], None]) -> WatchedMapping:
+def watch(mapping: torch.Tensor, on_write: OnWrite) -> WatchedMapping:
     """A watched tensor on the storage of `mapping`.
 
     Args:
         mapping: [entries] integer, any device.
-        on_write: called with the key after each assignment.
+        on_write: called for each assignment, which it has to make.
     """
     watched = mapping.as_subclass(WatchedMapping)
     watched.on_write = on_write

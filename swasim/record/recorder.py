@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib.metadata
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -20,27 +18,20 @@ from typing import Any
 import torch
 
 from swasim.errors import UsageError
-from swasim.geometry import Pool
 from swasim.record import MappingCheck, forks
 from swasim.record import mapping as mapping_writes
 from swasim.record.calls import (
-    PAIR_METHODS,
-    POOL_METHODS_WITHOUT_EVENT,
     Arguments,
     Method,
-    parameter_order,
-    pool_methods,
     set_mapping,
 )
+from swasim.record.intercept import Interceptor, pools_of
 from swasim.record.journal import Journal, NewState, WaitingCall
-from swasim.record.patches import Patches
-from swasim.record.site import Sites
+from swasim.record.site import Sites, source_of
 from swasim.record.snapshot import take
 from swasim.record.special import Backups
 from swasim.record.tensors import keep, marker
 from swasim.trace.events import TRACE_VERSION, Header
-
-Wrapper = Callable[..., Any]
 
 
 class Recording:
@@ -70,11 +61,8 @@ class Recording:
         self._note = note
         self._ring = ring
         self._calls_in_part = 0
-        self._device_type = torch.device(allocator.device).type
-        self._inside = threading.local()
-        pools = (allocator.full_attn_allocator, allocator.swa_attn_allocator)
-        self._sites = Sites(allocator, *pools)
-        self._backups = Backups()
+        self._device_type = allocator.full_to_swa_index_mapping.device.type
+        self._sites = Sites(allocator, *(pool for _, pool in pools_of(allocator)))
         self._group_open = False
         self._state_wanted = ""
         self._check = check_mapping or _default_check(allocator)
@@ -83,10 +71,10 @@ class Recording:
         self._journal = Journal(
             path, self._header(), ring=ring is not None, max_bytes=max_bytes, force=force
         )
-        self._journal.on_end = self._unwrap
+        watch_writes = self._check == "write"
+        self._interceptor = Interceptor(allocator, self, watch_writes=watch_writes)
+        self._journal.on_end = self._interceptor.undo
         self._journal.add(self._state(fresh=True))
-        self._patches = Patches()
-        self._wrap()
         self._journal.start()
         forks.ACTIVE.add(self)
         atexit.register(_detach_weakly, weakref.ref(self))
@@ -101,14 +89,14 @@ class Recording:
 
         The ring's file at `path` is then the last calls up to now.
         """
-        if self.stopped is None and not self._nested():
+        if self.stopped is None and not self._interceptor.nested:
             self._compare_mapping()
         self._journal.drain()
 
     def detach(self) -> None:
         """Write what is waiting, put the allocator back as it was, and close the file."""
         self.flush()
-        self._unwrap()
+        self._interceptor.undo()
         self._journal.close()
         forks.ACTIVE.discard(self)
 
@@ -137,88 +125,41 @@ class Recording:
 
     def after_fork_in_child(self) -> None:
         """Stop here: two processes must not write one file. The parent goes on."""
-        self._unwrap()
+        self._interceptor.undo()
         self._journal.abandon("the process forked; only the parent is recorded")
 
-    # ── wrapping ────────────────────────────────────────────────────────────────────────────
+    # ── what the interceptor tells ──────────────────────────────────────────────────────────
 
-    def _wrap(self) -> None:
-        pair = self._allocator
-        page_size = int(pair.page_size)
-        for name, method in PAIR_METHODS.items():
-            self._wrap_method(pair, name, method)
-        self._wrap_method(pair, "backup_state", self._backups.backup)
-        self._wrap_method(pair, "restore_state", self._backups.restore)
-        self._wrap_wordless(pair, "resize", "resize")
-        for pool, owner in _pools(pair):
-            for name, method in pool_methods(pool, page_size).items():
-                self._wrap_method(owner, name, method)
-            for name in POOL_METHODS_WITHOUT_EVENT:
-                self._wrap_wordless(owner, name, f"{name} on the {pool} pool")
-        if self._check == "write":
-            watched = mapping_writes.watch(pair.full_to_swa_index_mapping, self._on_direct_write)
-            self._patches.put(pair, "full_to_swa_index_mapping", watched)
-        elif self._check == "call":
-            self._seen = pair.full_to_swa_index_mapping.clone()
+    @property
+    def listening(self) -> bool:
+        """Whether calls are recorded."""
+        return self._journal.ended is None
 
-    def _unwrap(self) -> None:
-        self._patches.undo()
-
-    def _wrap_method(self, owner: Any, name: str, method: Method) -> None:
-        original = getattr(owner, name, None)
-        if original is None:
-            return
-        order = parameter_order(original)
-
-        @functools.wraps(original)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            if self._nested() or self.stopped is not None:
-                return original(*args, **kwargs)
-            if method.repeats_first:
-                args, kwargs = _listed_first(args, kwargs)
-            return self._call(original, method, Arguments(order, args, kwargs), name)
-
-        self._patches.put(owner, name, recorded)
-
-    def _wrap_wordless(self, owner: Any, name: str, label: str) -> None:
-        """Wrap a method that no operation of the format stands for: its state is written."""
-        original = getattr(owner, name, None)
-        if original is None:
-            return
-
-        @functools.wraps(original)
-        def recorded(*args: Any, **kwargs: Any) -> Any:
-            if self._nested() or self.stopped is not None:
-                return original(*args, **kwargs)
-            self._inside.depth = 1
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self._inside.depth = 0
-                self._guarded(self._want_state, label)
-
-        self._patches.put(owner, name, recorded)
-
-    # ── a call ──────────────────────────────────────────────────────────────────────────────
-
-    def _nested(self) -> bool:
-        return bool(getattr(self._inside, "depth", 0))
-
-    def _call(self, original: Wrapper, method: Method, arguments: Arguments, name: str) -> Any:
+    def on_call(
+        self, name: str, original: Callable[..., Any], method: Method, arguments: Arguments
+    ) -> Any:
+        """Record one call, and make it."""
         site = self._sites.caller(2)
         self._guarded(self._compare_mapping)
         t = self._now()
         kept = self._guarded(method.keep, arguments)
-        self._inside.depth = 1
         try:
-            result = original(*arguments.args, **arguments.kwargs)
+            result = self._interceptor.run(original, arguments)
         except BaseException as error:
-            self._inside.depth = 0
             self._guarded(self._append, method, kept, t, site, type(error).__name__, None, name)
             raise
-        self._inside.depth = 0
         self._guarded(self._append, method, kept, t, site, None, result, name)
         return result
+
+    def on_wordless(self, label: str) -> None:
+        """Write the state anew, at once or when the free group ends."""
+        self._guarded(self._want_state, label)
+
+    def on_direct_write(self, key: Any, write: Callable[[], object]) -> None:
+        """Record an assignment to the mapping as the operation that would have done it."""
+        write()
+        site = f"{mapping_writes.SITE} ({self._sites.caller(3)})"
+        self._guarded(self._append_write, key, site)
 
     def _append(
         self,
@@ -275,7 +216,7 @@ class Recording:
         other_header: Header | None = None,
     ) -> NewState:
         """The state as it is now; names of backups do not outlive a new beginning."""
-        self._backups.forget()
+        self._interceptor.backups.forget()
         self._calls_in_part = 0
         snapshot = take(self._allocator)
         if self._check == "call":
@@ -284,12 +225,6 @@ class Recording:
         return NewState(snapshot, self._now(), mark, label, fresh, restart, other_header)
 
     # ── writes that bypass the methods ──────────────────────────────────────────────────────
-
-    def _on_direct_write(self, key: Any) -> None:
-        if self._nested() or self.stopped is not None:
-            return
-        site = f"{mapping_writes.SITE} ({self._sites.caller(2)})"
-        self._guarded(self._append_write, key, site)
 
     def _append_write(self, key: Any, site: str) -> None:
         mapping = self._allocator.full_to_swa_index_mapping
@@ -333,23 +268,9 @@ class Recording:
             kv_size=int(pair.full_attn_allocator.size),
             kv_size_swa=int(pair.swa_attn_allocator.size),
             need_sort=bool(getattr(pair.full_attn_allocator, "need_sort", True)),
-            source=_source(type(pair)),
+            source=source_of(type(pair)),
             note=self._note,
         )
-
-
-def _pools(pair: Any) -> tuple[tuple[Pool, Any], tuple[Pool, Any]]:
-    return ("full", pair.full_attn_allocator), ("swa", pair.swa_attn_allocator)
-
-
-def _listed_first(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments with the first as a list: it may be a generator, and is read twice."""
-    if args:
-        return (list(args[0]), *args[1:]), kwargs
-    name = next(iter(kwargs))
-    return args, {**kwargs, name: list(kwargs[name])}
 
 
 def _detach_weakly(reference: weakref.ref[Recording]) -> None:
@@ -363,15 +284,6 @@ def _default_check(allocator: Any) -> MappingCheck:
     return "never" if hasattr(allocator, "clear_full_to_swa_mapping") else "write"
 
 
-def _source(cls: type) -> str:
-    """Where the allocator comes from: "sglang 0.5.23", or the class."""
-    package = cls.__module__.partition(".")[0]
-    try:
-        return f"{package} {importlib.metadata.version(package)}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"{cls.__module__}:{cls.__qualname__}"
-
-
 def _require_recordable(allocator: Any, path: str, max_bytes: int | None, ring: int | None) -> None:
     name = type(allocator).__qualname__
     needed = ("full_attn_allocator", "swa_attn_allocator", "full_to_swa_index_mapping")
@@ -381,7 +293,7 @@ def _require_recordable(allocator: Any, path: str, max_bytes: int | None, ring: 
     if allocator.full_attn_allocator is allocator.swa_attn_allocator:
         raise UsageError(f"{name} has one pool for both sides; a trace needs two")
     lists = ("free_pages", "size")
-    if not all(hasattr(pool, item) for _, pool in _pools(allocator) for item in lists):
+    if not all(hasattr(pool, item) for _, pool in pools_of(allocator) for item in lists):
         raise UsageError(f"{name} keeps no free lists of pages in its pools; it cannot be recorded")
     if getattr(allocator, "swa_req_ring", False):
         raise UsageError(f"{name} runs in its per-request ring mode, where no SWA page is lent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from types import CodeType, FrameType
 from typing import Any
@@ -37,3 +38,12 @@ class Sites:
             module = frame.f_globals.get("__name__", "?")
             name = self._names[key] = f"{module}.{key[0].co_qualname}:{key[1]}"
         return name
+
+
+def source_of(cls: type) -> str:
+    """Where the allocator comes from: "sglang 0.5.23", or the class."""
+    package = cls.__module__.partition(".")[0]
+    try:
+        return f"{package} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"{cls.__module__}:{cls.__qualname__}"

@@ -19,16 +19,18 @@ class Backups:
     def __init__(self) -> None:
         self._states: list[tuple[Any, str]] = []
         self._count = 0
-        self.backup = Method(lambda _arguments: None, _backup_event, after=self._remember)
+        self.backup = Method(self._next_name, _backup_event, after=self._remember)
         self.restore = Method(self._find, _restore_event)
 
     def forget(self) -> None:
         """Nothing saved so far can be named any more."""
         self._states.clear()
 
-    def _remember(self, _kept: Any, state: Any) -> str:
+    def _next_name(self, _arguments: Arguments) -> str:
+        return f"backup-{self._count + 1}"
+
+    def _remember(self, name: str, state: Any) -> str:
         self._count += 1
-        name = f"backup-{self._count}"
         self._states = [*self._states, (state, name)][-_MOST:]
         return name
 
@@ -41,7 +43,7 @@ class Backups:
 
 
 def _backup_event(name: Any, common: dict[str, Any]) -> AnyEvent:
-    return BackupState(slot=name or "refused", **common)
+    return BackupState(slot=name, **common)
 
 
 def _restore_event(name: Any, common: dict[str, Any]) -> AnyEvent:
