@@ -9,14 +9,12 @@ import pytest
 from swasim.allocator.base import Allocator
 from swasim.config import SimConfig
 from tests.sglang.side_by_side import (
-    RandomCalls,
     configs,
     core,
-    first_difference,
     real,
-    shrink,
     torch_engine,
 )
+from tests.support.random_calls import RandomCalls, first_difference, shrink
 
 SEEDS = int(os.environ.get("SGLANG_SEEDS", "15"))
 CALLS = 60

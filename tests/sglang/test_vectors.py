@@ -13,8 +13,6 @@ from swasim.trace.events import expand
 from tests.sglang.side_by_side import (
     NUMBERS,
     RELEASE,
-    Answer,
-    answer,
     calls_of,
     config_of,
     core,
@@ -23,6 +21,7 @@ from tests.sglang.side_by_side import (
     unmet,
     vectors,
 )
+from tests.support.random_calls import Answer, answer
 
 PATHS = vectors()
 
