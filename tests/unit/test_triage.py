@@ -516,6 +516,7 @@ def test_a_line_without_end_is_cut_and_the_next_one_is_read(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("data", "message"),
     [(b"", "is empty"), (gzip.compress(b"x" * 9999)[:20], "cannot be read to its end")],
+    ids=["empty", "cut gzip"],
 )
 def test_an_unusable_log_is_named(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(UsageError, match=message):
