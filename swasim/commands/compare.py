@@ -91,8 +91,7 @@ def compare(
                     keep=acceptance.keeps,
                     on_step=on_step,
                 )
-            warnings = [w for part in (resolved, result, *result.runs) for w in part.warnings]
-            outputs.warn([*warnings, *acceptance.warnings], output)
+            outputs.warn([*resolved.warnings, *result.warnings, *acceptance.warnings], output)
             write(result, out, outputs.look(output, out))
     judged = [
         run

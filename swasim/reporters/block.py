@@ -53,9 +53,10 @@ def _write_block(number: int, finding: Finding, trace: str, screen: Screen) -> N
         _write_surroundings(finding, finding.surroundings, screen)
     for note in finding.notes:
         screen.labelled("note", printable(note))
-    for command in finding.help:
+    for number, command in enumerate(finding.help):
+        label = "go on" if number == 0 else ""
         # Not wrapped: a command must survive being copied.
-        screen.line("  ", ("help".ljust(9), "dim"), " ", printable(command))
+        screen.line("  ", (label.ljust(9), "dim"), " ", printable(command))
 
 
 def _facts(finding: Finding, trace: str) -> Iterator[tuple[str, str]]:

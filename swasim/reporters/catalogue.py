@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from rich.table import Table
 from rich.text import Text
 
 from swasim import __version__
@@ -56,28 +57,37 @@ def write_kind(kind: KindInfo, trace: str, trace_text: str, out: TextIO, look: L
 
 
 def write_allocators(infos: Sequence[AllocatorInfo], out: TextIO, look: Look) -> None:
-    """The registry as a table; where it does not fit, the link stands on a line of its own."""
+    """The registry, one row each; where the links do not fit they are listed below."""
     screen = Screen(out, look)
-    rows = [(_names(info), info.mirrors, info.finding or "", info.link or "") for info in infos]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    if sum(widths) + 2 * len(widths) <= screen.row_width:
-        table = plain_table()
-        for heading in ("allocator", "mirrors", "finding", "link"):
-            table.add_column(heading, no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
+    table = _allocator_table(infos, with_link=True)
+    if screen.fits(table):
         screen.show(table)
     else:
-        for name, mirrors, finding, link in rows:
-            screen.line((name, "bold"))
-            for label, text in (("mirrors", mirrors), ("finding", finding), ("link", link)):
-                if text:
-                    screen.labelled(label, text)
+        screen.show(_allocator_table(infos, with_link=False))
+        screen.line()
+        for info in infos:
+            if info.link:
+                screen.line(f"{info.name}  {info.link}")
     screen.flush()
 
 
+def _allocator_table(infos: Sequence[AllocatorInfo], *, with_link: bool) -> Table:
+    table = plain_table()
+    table.add_column("allocator", no_wrap=True)
+    table.add_column("mirrors")
+    table.add_column("finding", no_wrap=True)
+    if with_link:
+        table.add_column("link", no_wrap=True)
+    for info in infos:
+        cells = [_names(info), info.mirrors, info.finding or "-"]
+        table.add_row(*cells, *([info.link or "-"] if with_link else []))
+    return table
+
+
 def _names(info: AllocatorInfo) -> str:
-    return ", ".join([info.name, *info.aliases])
+    """The name, and other names that are not just its end."""
+    others = [alias for alias in info.aliases if not info.name.endswith(alias)]
+    return ", ".join([info.name, *others])
 
 
 def write_allocators_json(infos: Sequence[AllocatorInfo], out: TextIO, look: Look) -> None:

@@ -92,6 +92,10 @@ class Screen:
         """A table."""
         self._console.print(renderable, crop=False, width=self.row_width)
 
+    def fits(self, table: Table) -> bool:
+        """Whether no row of the table must be folded."""
+        return self._console.measure(table).maximum <= self.row_width
+
     def flush(self) -> None:
         """Write everything; lines carry no trailing blanks."""
         self._out.write(_TRAILING.sub("", self._buffer.getvalue()))

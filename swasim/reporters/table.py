@@ -47,8 +47,9 @@ def write_comparison(comparison: Comparison, out: TextIO, look: Look) -> None:
     if not look.quiet:
         screen.line((printable(comparison.trace), "bold"), f" on {', '.join(names)}")
         screen.line(_sizes(comparison.runs[0].config), "\n")
-        screen.show(_side_by_side(comparison, names))
-        screen.line()
+        for table in _side_by_side(comparison, names, screen):
+            screen.show(table)
+            screen.line()
         _write_divergence(comparison.first_divergence, names, screen)
     _write_verdicts(comparison, screen)
     for run in comparison.runs:
@@ -108,23 +109,23 @@ def _timeline_cells(row: TimelineRow, config: SimConfig) -> list[Text | str]:
         Text(str(row.line), style="dim"),
         row.op,
         printable(row.detail),
-        _available(row.full_available, config.kv_size),
+        _available(str(row.full_available), config.kv_size),
         _change(row.full_change),
-        _available(row.swa_available, config.kv_size_swa),
+        _available(str(row.swa_available), config.kv_size_swa),
         _change(row.swa_change),
         _result(row.result, row.kinds, when_ok="ok"),
     ]
 
 
-def _available(tokens: int, size_tokens: int) -> Text:
-    return Text(str(tokens), style="bold red" if tokens > size_tokens else "")
+def _available(tokens: str, size_tokens: int) -> Text:
+    return Text(tokens, style="bold red" if int(tokens) > size_tokens else "")
 
 
 def _change(tokens: int) -> Text:
     return Text(f"{tokens:+}" if tokens else "", style="dim")
 
 
-def _result(result: str, kinds: Sequence[str], *, when_ok: str = "") -> Text:
+def _result(result: str, kinds: Sequence[str], *, when_ok: str = "", separator: str = ", ") -> Text:
     """Refusal or exception, then the kinds found, repeats counted: `refused, double-free x3`."""
     plain = result in ("ok", "")
     if plain and not kinds:
@@ -133,26 +134,55 @@ def _result(result: str, kinds: Sequence[str], *, when_ok: str = "") -> Text:
     for kind in dict.fromkeys(kinds):
         number = kinds.count(kind)
         parts.append((kind if number == 1 else f"{kind} x{number}", "red"))
-    return Text(", ").join([Text(text, style=style) for text, style in parts])
+    return Text(separator).join([Text(text, style=style) for text, style in parts])
 
 
 # --- side by side --------------------------------------------------------------------------------
 
 
-def _side_by_side(comparison: Comparison, names: Sequence[str]) -> Table:
+def _side_by_side(comparison: Comparison, names: Sequence[str], screen: Screen) -> list[Table]:
+    """One column an allocator.
+
+    Where the screen is too narrow, results move below the numbers, and what still does not fit
+    becomes a further table.
+    """
+    beside = _comparison_table(comparison, names, range(len(names)), stacked=False)
+    if screen.fits(beside):
+        return [beside]
+    for at_once in range(len(names), 0, -1):
+        tables = [
+            _comparison_table(comparison, names, chunk, stacked=True)
+            for chunk in _chunks(len(names), at_once)
+        ]
+        if all(screen.fits(table) for table in tables):
+            break
+    return tables
+
+
+def _chunks(count: int, size: int) -> list[range]:
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _comparison_table(
+    comparison: Comparison, names: Sequence[str], columns: range, *, stacked: bool
+) -> Table:
     table = plain_table()
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True)
     table.add_column("op", overflow="fold")
     table.add_column("what", overflow="fold")
     digits = _digits(comparison.rows)
-    for name in names:
-        head = f"{'full':>{digits}} {'SWA':>{digits}} result"
-        table.add_column(f"{name}\n{head}", overflow="fold")
+    head = f"{'full':>{digits}} {'SWA':>{digits}}" + ("" if stacked else " result")
+    for column in columns:
+        table.add_column(f"{names[column]}\n{head}", overflow="fold")
     before = 0
     for row in comparison.rows:
         _skip(table, row.event - before - 1)
-        table.add_row(*_row_cells(row, comparison, digits))
+        sides = [
+            _side(row.cells[column], comparison.runs[column].config, digits, stacked=stacked)
+            for column in columns
+        ]
+        table.add_row(*_event_cells(row, comparison.first_divergence), *sides)
         before = row.event
     _skip(table, comparison.runs[0].summary.events - before)
     return table
@@ -164,28 +194,26 @@ def _digits(rows: Sequence[CompareRow]) -> int:
     return max([4, *(len(str(number)) for number in numbers)])
 
 
-def _row_cells(row: CompareRow, comparison: Comparison, digits: int) -> list[Text | str]:
-    parted = comparison.first_divergence
+def _event_cells(row: CompareRow, parted: Divergence | None) -> list[Text | str]:
     parts_here = parted is not None and parted.event == row.event
-    cells: list[Text | str] = [
+    return [
         Text(f"> {row.event}", style="bold") if parts_here else str(row.event),
         Text(str(row.line), style="dim"),
         row.op,
         printable(row.detail),
     ]
-    sides = zip(row.cells, comparison.runs, strict=True)
-    return cells + [_side(cell, run.config, digits) for cell, run in sides]
 
 
-def _side(cell: CompareCell, config: SimConfig, digits: int) -> Text:
-    text = Text()
-    text.append(f"{cell.full_available:>{digits}} ", _over(cell.full_available, config.kv_size))
-    text.append(f"{cell.swa_available:>{digits}} ", _over(cell.swa_available, config.kv_size_swa))
-    return text.append_text(_result(cell.result, cell.kinds))
-
-
-def _over(tokens: int, size_tokens: int) -> str:
-    return "bold red" if tokens > size_tokens else ""
+def _side(cell: CompareCell, config: SimConfig, digits: int, *, stacked: bool) -> Text:
+    """One allocator's cell: both pools, and the result beside them or on lines of its own."""
+    numbers = Text(" ").join(
+        [
+            _available(f"{cell.full_available:>{digits}}", config.kv_size),
+            _available(f"{cell.swa_available:>{digits}}", config.kv_size_swa),
+        ]
+    )
+    result = _result(cell.result, cell.kinds, separator="\n" if stacked else ", ")
+    return Text("\n" if stacked else " ").join([numbers, result]) if result else numbers
 
 
 def _write_divergence(parted: Divergence | None, names: Sequence[str], screen: Screen) -> None:
@@ -208,5 +236,5 @@ def _write_verdicts(comparison: Comparison, screen: Screen) -> None:
         text = printable(verdict.text)
         name = verdict.allocator.ljust(width)
         screen.line((name, "bold"), "  ", (word, style), f"  {pools_total(run)}")
-        if text:
+        if text and text != word.strip():
             screen.labelled("", text, indent=width, label_width=9)

@@ -6,24 +6,26 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from swasim import __version__
-from swasim.commands import app
-from swasim.commands.app import run
+from swasim.commands.app import app, run
+from swasim.config import KEYS
 from swasim.errors import InternalError
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def swasim(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+def swasim(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """`swasim` as a process of its own, in an environment without SWASIM_ variables."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SWASIM_", "COLUMNS"))}
     return subprocess.run(
         [sys.executable, "-m", "swasim", *arguments],
-        cwd=settings.pop("cwd", ROOT),  # type: ignore[arg-type]
-        env={**environment, "PYTHONPATH": str(ROOT), **settings},  # type: ignore[dict-item]
+        cwd=ROOT,
+        env={**environment, **variables},
         capture_output=True,
         text=True,
         timeout=60,
@@ -185,15 +187,14 @@ def test_a_terminal_that_cannot_show_a_sign_gets_an_escape(tmp_path: Path) -> No
 
 
 def test_every_option_of_every_verb_has_a_variable() -> None:
-    group = app.typer.main.get_command(app.app)
-    own = {"page_size", "kv_size", "kv_size_swa", "sliding_window_size", "need_sort", "device"}
-    read_by_config = own | {"engine", "allocator"}
+    group: Any = typer.main.get_command(app)
+    read_by_config = {*KEYS, "help"}
     without = [
         (verb, parameter.name)
-        for verb, command in group.commands.items()  # type: ignore[attr-defined]
+        for verb, command in group.commands.items()
         for parameter in command.params
         if parameter.param_type_name == "option"
-        and parameter.name not in read_by_config | {"help"}
+        and parameter.name not in read_by_config
         and not parameter.envvar
     ]
     assert without == []

@@ -15,8 +15,8 @@ from swasim.errors import UsageError
 
 
 def write(
-    path: Path | str, text: str = "new\n", *, force: bool = False, inputs: tuple = ()
-) -> None:  # type: ignore[type-arg]
+    path: Path | str, text: str = "new\n", *, force: bool = False, inputs: tuple[str, ...] = ()
+) -> None:
     with destination(OutputOptions(output=str(path), force=force), inputs=inputs) as out:
         out.write(text)
 

@@ -40,7 +40,7 @@ event  line  op            what    of 16      of 16      result
   pages     free 4 + live 0 = 4 pages
   available 16 of 16 tokens
   note      free_swa cleared the entry of slot 4 only
-  help      swasim inspect traces/pr27779.jsonl --allocator buggy --page swa:1
+  go on     swasim inspect traces/pr27779.jsonl --allocator buggy --page swa:1
   led to    error[double-free] SWA page 1 is released, but it is free already
             event 3 (line 4) free_swa req A
             released before by event 2 (line 3) free_swa req A,
@@ -52,7 +52,8 @@ event  line  op            what    of 16      of 16      result
   at        traces/pr27779.jsonl:3, event 2 free_swa req A,
             swa_radix_cache.evict, t 1.250 s
 
-3 findings: 2 errors (1 a consequence), 1 warning; 1 refused of 13 events; full 12/16 tokens, SWA 20/16 tokens
+3 findings: 2 errors (1 a consequence), 1 warning; 1 refused of 13 events; \
+full 12/16 tokens, SWA 20/16 tokens
 """
 
 COMPARISON_80 = """\

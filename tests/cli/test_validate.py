@@ -82,7 +82,7 @@ def test_crlf_and_bom_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run(["validate", written(tmp_path, gzip.compress(content), "t.jsonl.gz")]) == 0
 
 
-BAD = {
+BAD: dict[str, tuple[str | bytes, str, str]] = {
     "unknown op": ('{"op":"alloc_extendd","reqs":["A"],"seq_lens":[4]}\n', ":1", "alloc_extend"),
     "unknown field": ('{"op":"clear","fast":true}\n', ":1", "fast"),
     "wrong type": ('{"op":"alloc","need_size":"4"}\n', ":1", "need_size"),
