@@ -28,6 +28,7 @@ RANKS = {
     "inspect": 6,
     "minimize": 6,
     "explore": 6,
+    "fuzz": 6,
     "record": 6,
     "reporters": 7,
     "commands": 8,
