@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+CONSTANTS = {"triton.language.core.TRITON_MAX_TENSOR_NUMEL": 1 << 20}
+"""What 0.5.9 reads from Triton on every extend, to choose between two kernels."""
+
 
 def extend_slots(
     prefix_lens: list[int],

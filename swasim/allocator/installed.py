@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from swasim.allocator import cpu_kernels
 from swasim.allocator.standins import Absences, standing_in
 from swasim.errors import UsageError
 
@@ -77,7 +78,7 @@ def _load(module: str | None, name: str) -> Loaded:
         first = error
         _forget(before)
     try:
-        with standing_in("sglang", _REAL, (*_NEEDED, module)) as absences:
+        with standing_in("sglang", _REAL, (*_NEEDED, module), cpu_kernels.CONSTANTS) as absences:
             found = importlib.import_module(module)
         return _loaded(found, name, root, absences)
     except UsageError:

@@ -14,7 +14,7 @@ import ast
 import importlib
 import sys
 from abc import ABCMeta
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,12 +39,14 @@ class Absences:
         package: the package that is being loaded.
         missing: third-party names that were not installed and were asked for, in order.
         left_out: the package's own modules that did not load, with the reason.
+        values: constants that stay usable, by dotted name.
         sealed: loading is over; stand-ins refuse to be used.
     """
 
     package: str
     missing: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     sealed: bool = False
 
     def refuse(self, name: str) -> None:
@@ -74,6 +76,8 @@ class _AbsentMeta(ABCMeta):
         absences: Absences | None = cls.__dict__.get("_absences")
         if absences is None or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
+        if f"{cls.__name__}.{name}" in absences.values:
+            return absences.values[f"{cls.__name__}.{name}"]
         absences.refuse(f"{cls.__name__}.{name}")
         return absent(f"{cls.__name__}.{name}", absences)
 
@@ -267,7 +271,9 @@ def _catches(handler: ast.ExceptHandler) -> bool:
 
 
 @contextmanager
-def standing_in(package: str, real: Sequence[str], needed: Sequence[str]) -> Iterator[Absences]:
+def standing_in(
+    package: str, real: Sequence[str], needed: Sequence[str], values: Mapping[str, Any]
+) -> Iterator[Absences]:
     """Let `package` be imported although what it wants is missing.
 
     Args:
@@ -275,11 +281,12 @@ def standing_in(package: str, real: Sequence[str], needed: Sequence[str]) -> Ite
         real: dotted prefixes of its modules that are executed; one that fails to load becomes a
             stand-in. Everything else of the package is a stand-in from the start.
         needed: modules that must load; their exceptions leave the `import`.
+        values: constants of missing libraries, by dotted name, that may be read afterwards.
 
     State: `sys.meta_path` while inside. Afterwards the stand-ins of third-party names are gone
     from `sys.modules` and everything left out is sealed.
     """
-    absences = Absences(package)
+    absences = Absences(package, values=values)
     first, last = _OwnFinder(absences, real, needed), _MissingFinder(absences)
     sys.meta_path.insert(0, first)
     sys.meta_path.append(last)

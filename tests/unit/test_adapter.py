@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from swasim.allocator import adapter, cpu_kernels
+from swasim.allocator import adapter, cpu_kernels, standins
 from swasim.allocator.base import Allocator
 from swasim.allocator.watched import entries_changed, pages_moved
 from swasim.call import AllocatorState, Call
@@ -253,6 +253,15 @@ def test_using_what_was_left_out_is_said_and_not_made_up(tmp_path: Path) -> None
     assert "sglang uses sglang.srt.layers.heavy.Layer in the allocator" in said
     said = run_in_fake_sglang(tmp_path, fake_sglang("triton_that_nobody_has.cdiv(1)"), BUILD)
     assert "pip install triton_that_nobody_has" in said
+
+
+def test_constants_of_a_missing_library_that_are_declared_can_be_read() -> None:
+    absences = standins.Absences("sglang", values={"triton.language.core.LIMIT": 8})
+    absences.sealed = True
+    core = standins.absent("triton.language.core", absences)
+    assert core.LIMIT == 8
+    with pytest.raises(standins.AbsentError, match="pip install triton"):
+        _ = core.OTHER
 
 
 def test_sglang_without_the_class_says_how_to_name_another(tmp_path: Path) -> None:
