@@ -17,13 +17,20 @@ Make = Callable[[], Allocator]
 
 @dataclass(frozen=True)
 class Answer:
-    """What is compared after a call. `refused`: the allocator has no such method."""
+    """What is compared after a call.
+
+    Attributes:
+        refused: the allocator has no such method.
+        effect: as it was reported; `differences` leaves it out, since an effect that was derived
+            from outside cannot know what came and went within one call.
+    """
 
     refused: bool
     out: list[int] | None = None
     raised: str | None = None
     available: tuple[int, int] = (0, 0)
     state: AllocatorState | None = None
+    effect: Effect | None = None
 
     def differences(self, other: Answer) -> str:
         """Each part that differs, both sides; "" when the answers are equal."""
@@ -51,6 +58,7 @@ def answer(allocator: Allocator, call: Call) -> Answer:
         raised=effect.raised,
         available=(effect.full_available, effect.swa_available),
         state=allocator.state(),
+        effect=effect,
     )
 
 
@@ -208,7 +216,7 @@ class RandomCalls:
         return row[start:end], start
 
     def nonsense(self) -> list[int]:
-        kind = self.random.randint(0, 4)
+        kind = self.random.randint(0, 5)
         count = self.random.randint(1, 4)
         if kind == 0 and self.dead:
             return self.random.choices(self.dead, k=count)
@@ -216,6 +224,8 @@ class RandomCalls:
             return [self.random.randrange(0, self.page)]
         if kind == 2:
             return [self.random.randint(self.limit - 1, self.limit + 2)]
+        if kind == 4:
+            return [-self.random.randint(1, self.page)]
         if kind == 3 and self.rows and self.rows[0]:
             return self.random.choices(self.rows[0], k=count)
         return [self.random.randrange(0, self.limit) for _ in range(count)]

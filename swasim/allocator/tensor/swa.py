@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from swasim.allocator.base import Allocator
 from swasim.allocator.profile import Profile
 from swasim.allocator.tensor.base import PoolState
 from swasim.allocator.tensor.device import torch_device
@@ -17,7 +16,7 @@ from swasim.geometry import NO_LOC, Geometry
 
 def build(
     profile: Profile, geometry: Geometry, need_sort: bool, device: str, name: str
-) -> Allocator:
+) -> TensorEngine:
     """The torch reference engine, ready to be replayed on.
 
     Args:
