@@ -65,7 +65,7 @@ def compare(
     from swasim.commands import output as outputs
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
-    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
     from swasim.compare import compare as run
     from swasim.reporters import reporter
     from swasim.trace.reader import open_trace
@@ -76,7 +76,7 @@ def compare(
     acceptance = Acceptance(checks)
     path = locate_trace(trace)
     with open_trace(path) as reader:
-        resolved = resolve_config(config, reader)
+        resolved = resolve_config(config, reader, names[0])
         with outputs.destination(output, inputs=(path,)) as out:
             if config.show_config:
                 out.write(config_listing(resolved))
@@ -91,7 +91,15 @@ def compare(
                     keep=acceptance.keeps,
                     on_step=on_step,
                 )
-            outputs.warn([*resolved.warnings, *result.warnings, *acceptance.warnings], output)
+            outputs.warn(
+                [
+                    *resolved.warnings,
+                    *result.warnings,
+                    *acceptance.warnings,
+                    *cut_off(result.runs[0]),
+                ],
+                output,
+            )
             write(result, out, outputs.look(output, out))
     judged = [
         run

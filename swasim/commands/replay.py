@@ -30,7 +30,7 @@ def replay(
     from swasim.commands import output as outputs
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
-    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
     from swasim.replay import replay as run
     from swasim.reporters import reporter
     from swasim.trace.reader import open_trace
@@ -54,6 +54,9 @@ def replay(
                     keep=acceptance.keeps,
                     on_step=on_step,
                 )
-            outputs.warn([*resolved.warnings, *result.warnings, *acceptance.warnings], output)
+            outputs.warn(
+                [*resolved.warnings, *result.warnings, *acceptance.warnings, *cut_off(result)],
+                output,
+            )
             write(result, out, outputs.look(output, out))
     raise typer.Exit(outcome.exit_code([result], checks))

@@ -8,7 +8,7 @@ from pathlib import Path
 from swasim import bundled
 from swasim.commands.options import ConfigOptions
 from swasim.config import ResolvedConfig, resolve, show_config
-from swasim.replay import header_settings
+from swasim.replay import Replay, header_settings
 from swasim.trace.reader import STDIN, TraceReader
 
 
@@ -40,6 +40,12 @@ def resolve_config(
     """The merged configuration for the trace that `reader` has open."""
     flags = options.flags() | ({} if allocator is None else {"allocator": allocator})
     return resolve(flags, os.environ, locate_config(options.config), header_settings(reader))
+
+
+def cut_off(replay: Replay) -> list[str]:
+    """The sentence about a trace that ends inside a line, if it does."""
+    line = replay.summary.truncated_line
+    return [] if line is None else [f"{replay.trace}: cut off inside line {line}; read up to there"]
 
 
 def config_listing(resolved: ResolvedConfig) -> str:

@@ -19,14 +19,18 @@ FOLDED_SHOWN = 5
 
 
 def write_findings(replay: Replay, screen: Screen, look: Look) -> None:
-    """Every finding as a block; consequences folded under their cause unless verbose."""
+    """Every finding as a block; unless verbose, notes are short and consequences folded."""
     if look.verbose:
         for number, finding in enumerate(replay.findings, 1):
             _write_block(number, finding, replay.trace, screen)
             screen.line()
         return
     for number, family in enumerate(families(replay.findings), 1):
-        _write_block(number, family.root, replay.trace, screen)
+        if family.root.severity == "note":
+            _write_headline(f"{number}. ", family.root, screen)
+            screen.labelled("at", _where(family.root, replay.trace))
+        else:
+            _write_block(number, family.root, replay.trace, screen)
         _write_consequences(family, screen)
         screen.line()
 
@@ -110,18 +114,21 @@ def _write_surroundings(finding: Finding, around: Surroundings, screen: Screen) 
     if around.before or around.after:
         for item in strip.legend:
             screen.labelled("", item)
+    screen.labelled("pages", _equation(around))
+    screen.labelled("available", _available(around))
+
+
+def _equation(around: Surroundings) -> str:
+    """Both sides: what is counted, and what the pool has."""
     terms = f"free {around.free_pages} + live {around.live_pages}"
     if around.pending_pages:
         terms += f" + pending {around.pending_pages}"
-    if around.lost_pages:
-        terms += f" + lost {around.lost_pages}"
-    counted = around.free_pages + around.live_pages + around.pending_pages + around.lost_pages
-    relation = "=" if counted == around.size_pages else "!="
-    terms += f" {relation} {around.size_pages} pages"
-    if relation == "!=":
-        terms += f" (the sum is {counted})"
-    screen.labelled("pages", terms)
-    screen.labelled("available", _available(around))
+    counted = around.free_pages + around.live_pages + around.pending_pages
+    if counted == around.size_pages:
+        return f"{terms} = {counted} pages"
+    off = counted - around.size_pages
+    judgement = f"{off} too many" if off > 0 else f"{-off} missing"
+    return f"{terms} = {counted} of {around.size_pages} pages, {judgement}"
 
 
 def _available(around: Surroundings) -> str:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from swasim.replay import Replay
     from swasim.timeline import TimelineRow
 
+OP_COLUMNS = 12
+"""Operation names are not folded below this: `alloc_extend` is the longest of the usual ones."""
+
+ROOMY_COLUMNS = 70
+"""On a narrower screen everything folds."""
+
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:
     """Write the replay; with `look.quiet` without the free-space table."""
@@ -33,7 +39,8 @@ def write_replay(replay: Replay, out: TextIO, look: Look) -> None:
         screen.line((printable(replay.trace), "bold"), f" on {replay.allocator}")
         screen.line(_sizes(replay.config), "\n")
         if replay.timeline:
-            screen.show(_timeline(replay))
+            screen.show(_timeline(replay, screen))
+            _write_skipped(replay.timeline_skipped, replay, screen)
             screen.line()
     write_findings(replay, screen, look)
     screen.line((summary_line(replay), _outcome_style(replay)))
@@ -50,6 +57,7 @@ def write_comparison(comparison: Comparison, out: TextIO, look: Look) -> None:
         for table in _side_by_side(comparison, names, screen):
             screen.show(table)
             screen.line()
+        _write_skipped(comparison.rows_skipped, comparison.runs[0], screen)
         _write_divergence(comparison.first_divergence, names, screen)
     _write_verdicts(comparison, screen)
     for run in comparison.runs:
@@ -78,34 +86,42 @@ def _outcome_style(replay: Replay) -> str:
 # --- free-space table ----------------------------------------------------------------------------
 
 
-def _timeline(replay: Replay) -> Table:
+def _timeline(replay: Replay, screen: Screen) -> Table:
     table = plain_table()
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True)
-    table.add_column("op", overflow="fold")
+    table.add_column("op", overflow="fold", min_width=_op_columns(screen))
     table.add_column("what", overflow="fold")
-    table.add_column(f"full\nof {replay.config.kv_size}", justify="right", no_wrap=True)
+    table.add_column("full", justify="right", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
-    table.add_column(f"SWA\nof {replay.config.kv_size_swa}", justify="right", no_wrap=True)
+    table.add_column("SWA", justify="right", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("result", overflow="fold")
     before = 0
     for row in replay.timeline:
-        _skip(table, row.event - before - 1)
-        table.add_row(*_timeline_cells(row, replay.config))
+        number = _event_number(row.event, before)
+        table.add_row(number, *_timeline_cells(row, replay.config))
         before = row.event
-    _skip(table, replay.summary.events - before)
     return table
 
 
-def _skip(table: Table, events: int) -> None:
-    if events > 0:
-        table.add_row("...", "", Text(f"{events} not shown", style="dim"))
+def _op_columns(screen: Screen) -> int | None:
+    return OP_COLUMNS if screen.row_width >= ROOMY_COLUMNS else None
+
+
+def _event_number(event: int, before: int) -> str:
+    """The number, marked where events between the row before and this one are left out."""
+    return str(event) if event == before + 1 else f".. {event}"
+
+
+def _write_skipped(skipped: int, replay: Replay, screen: Screen) -> None:
+    if skipped:
+        events = counted(replay.summary.events, "event")
+        screen.line(f".. {skipped} of {events} not shown (--every N, --tail N)")
 
 
 def _timeline_cells(row: TimelineRow, config: SimConfig) -> list[Text | str]:
     return [
-        str(row.event),
         Text(str(row.line), style="dim"),
         row.op,
         printable(row.detail),
@@ -146,12 +162,12 @@ def _side_by_side(comparison: Comparison, names: Sequence[str], screen: Screen) 
     Where the screen is too narrow, results move below the numbers, and what still does not fit
     becomes a further table.
     """
-    beside = _comparison_table(comparison, names, range(len(names)), stacked=False)
+    beside = _comparison_table(comparison, names, range(len(names)), screen, stacked=False)
     if screen.fits(beside):
         return [beside]
     for at_once in range(len(names), 0, -1):
         tables = [
-            _comparison_table(comparison, names, chunk, stacked=True)
+            _comparison_table(comparison, names, chunk, screen, stacked=True)
             for chunk in _chunks(len(names), at_once)
         ]
         if all(screen.fits(table) for table in tables):
@@ -164,12 +180,17 @@ def _chunks(count: int, size: int) -> list[range]:
 
 
 def _comparison_table(
-    comparison: Comparison, names: Sequence[str], columns: range, *, stacked: bool
+    comparison: Comparison,
+    names: Sequence[str],
+    columns: range,
+    screen: Screen,
+    *,
+    stacked: bool,
 ) -> Table:
     table = plain_table()
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True)
-    table.add_column("op", overflow="fold")
+    table.add_column("op", overflow="fold", min_width=_op_columns(screen))
     table.add_column("what", overflow="fold")
     digits = _digits(comparison.rows)
     head = f"{'full':>{digits}} {'SWA':>{digits}}" + ("" if stacked else " result")
@@ -177,14 +198,13 @@ def _comparison_table(
         table.add_column(f"{names[column]}\n{head}", overflow="fold")
     before = 0
     for row in comparison.rows:
-        _skip(table, row.event - before - 1)
         sides = [
             _side(row.cells[column], comparison.runs[column].config, digits, stacked=stacked)
             for column in columns
         ]
-        table.add_row(*_event_cells(row, comparison.first_divergence), *sides)
+        number = _event_number(row.event, before)
+        table.add_row(*_event_cells(row, number, comparison.first_divergence), *sides)
         before = row.event
-    _skip(table, comparison.runs[0].summary.events - before)
     return table
 
 
@@ -194,10 +214,10 @@ def _digits(rows: Sequence[CompareRow]) -> int:
     return max([4, *(len(str(number)) for number in numbers)])
 
 
-def _event_cells(row: CompareRow, parted: Divergence | None) -> list[Text | str]:
+def _event_cells(row: CompareRow, number: str, parted: Divergence | None) -> list[Text | str]:
     parts_here = parted is not None and parted.event == row.event
     return [
-        Text(f"> {row.event}", style="bold") if parts_here else str(row.event),
+        Text(f"> {number}", style="bold") if parts_here else number,
         Text(str(row.line), style="dim"),
         row.op,
         printable(row.detail),

@@ -17,14 +17,13 @@ REPLAY_80 = """\
 traces/pr27779.jsonl on buggy
 page 4 tokens, full 16 tokens, SWA 16 tokens
 
-                                    full        SWA
-event  line  op            what    of 16      of 16      result
-──────────────────────────────────────────────────────────────────────
-    1     2  alloc_extend  A 0:4      12  -4     12  -4  ok
-    2     3  free_swa      A 0:1      12         16  +4  stale-mapping
-    3     4  free_swa      A 1:2      12         20  +4  double-free
-  ...        9 not shown
-   13    14  alloc_decode  3 reqs     12         20      refused
+event  line  op            what    full      SWA      result
+───────────────────────────────────────────────────────────────────
+    1     2  alloc_extend  A 0:4     12  -4   12  -4  ok
+    2     3  free_swa      A 0:1     12       16  +4  stale-mapping
+    3     4  free_swa      A 1:2     12       20  +4  double-free
+.. 13    14  alloc_decode  3 reqs    12       20      refused
+.. 9 of 13 events not shown (--every N, --tail N)
 
 1. error[stale-mapping] 3 entries still point at SWA page 1 after its release
   at        traces/pr27779.jsonl:3, event 2 free_swa req A,
@@ -118,7 +117,7 @@ def test_at_width_200_a_finding_and_its_place_stand_on_one_line_each() -> None:
         " t 1.250 s, positions 0:1" in lines
     )
     # The free-space table is as wide as its content, not as the screen.
-    assert lines[5] == "─" * 70
+    assert lines[4] == "─" * 67
 
 
 def test_colour_changes_no_character_that_is_read() -> None:
@@ -139,7 +138,7 @@ def test_a_narrow_screen_folds_rows_and_loses_nothing() -> None:
 
 def test_without_a_screen_every_row_is_one_line() -> None:
     lines = replay_text(Look(width=40, whole_rows=True)).splitlines()
-    assert "    2     3  free_swa      A 0:1      12         16  +4  stale-mapping" in lines
+    assert "    2     3  free_swa      A 0:1     12       16  +4  stale-mapping" in lines
 
 
 def test_quiet_leaves_findings_and_summary() -> None:
@@ -153,7 +152,7 @@ def test_verbose_shows_a_consequence_in_full_with_its_cause() -> None:
     assert "3. error[double-free] SWA page 1 is released, but it is free already\n" in text
     assert "  because   stale-mapping at event 2; this one follows from it\n" in text
     assert "    after     --  [.x2]   .     .     .\n" in text
-    assert "  pages     free 5 + live 0 != 4 pages (the sum is 5)\n" in text
+    assert "  pages     free 5 + live 0 = 5 of 4 pages, 1 too many\n" in text
     assert "  available 20 of 16 tokens, 4 too many\n" in text
 
 
