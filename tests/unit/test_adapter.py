@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from swasim.allocator import adapter, cpu_kernels, standins
+from swasim.allocator import adapter, cpu_kernels, installed, standins
 from swasim.allocator.base import Allocator
 from swasim.allocator.watched import entries_changed, pages_moved
 from swasim.call import AllocatorState, Call
@@ -177,41 +177,6 @@ def test_decode_stand_in_opens_a_page_only_at_a_boundary() -> None:
     assert cpu_kernels.decode_slots([5, 6], [7, 20], [3], 4) == [12, 21]
 
 
-def run_in_fake_sglang(tmp_path: Path, files: dict[str, str], code: str) -> str:
-    """Run `code` where a package `sglang` made of `files` can be imported; hands back stdout."""
-    for name, text in files.items():
-        path = tmp_path / "sglang" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    for folder in (tmp_path / "sglang").rglob("*"):
-        if folder.is_dir():
-            (folder / "__init__.py").touch()
-    (tmp_path / "sglang" / "__init__.py").touch()
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "PATH": ""},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-BUILD = """
-from swasim.allocator import adapter
-from swasim.config import SimConfig
-from swasim.call import Call
-from swasim.errors import UsageError
-import sys
-try:
-    allocator = adapter.build("sglang", SimConfig(1, kv_size=4, kv_size_swa=3))
-    sys.stdout.write(f"{allocator.perform(Call(op='alloc', need_size=2)).out} ")
-    sys.stdout.write(f"{'triton' in sys.modules}")
-except UsageError as error:
-    sys.stdout.write(str(error))
-"""
-
 ALLOCATOR = """
 import triton_that_nobody_has
 from sglang.srt.layers.heavy import Layer
@@ -230,29 +195,71 @@ def kernel():
 class SWATokenToKVPoolAllocator(TinyAllocator):
     def alloc(self, need_size):
         assert extra_that_nobody_has is None
-        {body}
         return super().alloc(helper(need_size))
+
+    def free(self, index):
+        triton_that_nobody_has.cdiv(1)
+
+    def free_swa(self, index):
+        Layer(3)
+"""
+
+SGLANG = {
+    "__init__.py": "raise RuntimeError('needs a GPU')\n",
+    "srt/__init__.py": "",
+    "srt/mem_cache/__init__.py": "",
+    "srt/mem_cache/allocator.py": ALLOCATOR,
+    "srt/utils/__init__.py": "from sglang.srt.utils.common import *\n",
+    "srt/utils/common.py": "import orjson_that_nobody_has\ndef helper(n): return n\n",
+    "srt/layers/__init__.py": "",
+    "srt/layers/heavy.py": "raise RuntimeError('no GPU')\n",
+}
+
+USE = """
+import sys
+from swasim.allocator import adapter
+from swasim.call import Call
+from swasim.config import SimConfig
+from swasim.errors import UsageError
+
+allocator = adapter.build("sglang", SimConfig(1, kv_size=4, kv_size_swa=3))
+print(allocator.perform(Call(op="alloc", need_size=2)).out)
+print("triton_that_nobody_has" in sys.modules)
+for op in ("free", "free_swa"):
+    try:
+        allocator.perform(Call(op=op, indices=[1]))
+    except UsageError as error:
+        print(error)
 """
 
 
-def fake_sglang(body: str = "pass") -> dict[str, str]:
-    return {
-        "srt/mem_cache/allocator.py": ALLOCATOR.format(body=body),
-        "srt/utils/common.py": "import orjson_that_nobody_has\ndef helper(n): return n\n",
-        "srt/utils/__init__.py": "from sglang.srt.utils.common import *\n",
-        "srt/layers/heavy.py": "raise RuntimeError('no GPU')\n",
-    }
+def write_sglang(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / "sglang" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
-def test_sglang_loads_although_its_dependencies_are_missing(tmp_path: Path) -> None:
-    assert run_in_fake_sglang(tmp_path, fake_sglang(), BUILD) == "[1, 2] False"
-
-
-def test_using_what_was_left_out_is_said_and_not_made_up(tmp_path: Path) -> None:
-    said = run_in_fake_sglang(tmp_path, fake_sglang("Layer(3)"), BUILD)
-    assert "sglang uses sglang.srt.layers.heavy.Layer in the allocator" in said
-    said = run_in_fake_sglang(tmp_path, fake_sglang("triton_that_nobody_has.cdiv(1)"), BUILD)
-    assert "pip install triton_that_nobody_has" in said
+def test_sglang_loads_without_its_dependencies_and_says_so_when_it_needs_one(
+    tmp_path: Path,
+) -> None:
+    write_sglang(tmp_path, SGLANG)
+    done = subprocess.run(
+        [sys.executable, "-c", USE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "PATH": ""},
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "[1, 2]",
+        "False",
+        "sglang uses triton_that_nobody_has.cdiv in the allocator, and it is not there: "
+        "pip install triton_that_nobody_has",
+        "sglang uses sglang.srt.layers.heavy.Layer in the allocator, and it is not there: "
+        "install sglang with its dependencies",
+    ]
 
 
 def test_constants_of_a_missing_library_that_are_declared_can_be_read() -> None:
@@ -264,19 +271,47 @@ def test_constants_of_a_missing_library_that_are_declared_can_be_read() -> None:
         _ = core.OTHER
 
 
+@pytest.mark.parametrize(
+    ("file", "module"),
+    [
+        ("srt/mem_cache/allocator.py", "sglang.srt.mem_cache.allocator"),
+        ("srt/mem_cache/swa_memory_pool.py", "sglang.srt.mem_cache.swa_memory_pool"),
+        ("srt/mem_cache/allocator/swa.py", "sglang.srt.mem_cache.allocator.swa"),
+        ("srt/mem_cache/pair/__init__.py", "sglang.srt.mem_cache.pair"),
+    ],
+)
+def test_class_is_found_in_every_place_it_ever_had(tmp_path: Path, file: str, module: str) -> None:
+    write_sglang(tmp_path, {file: "class SWATokenToKVPoolAllocator(Base):\n    pass\n"})
+    assert installed.find_module(tmp_path / "sglang") == module
+
+
 def test_sglang_without_the_class_says_how_to_name_another(tmp_path: Path) -> None:
-    said = run_in_fake_sglang(tmp_path, {"srt/mem_cache/x.py": ""}, BUILD)
-    assert "no class SWATokenToKVPoolAllocator under" in said
-    assert "--allocator sglang.srt.mem_cache.MODULE:CLASS" in said
+    write_sglang(tmp_path, {"srt/mem_cache/allocator.py": ""})
+    with pytest.raises(UsageError, match=r"no class SWATokenToKVPool.* sglang\.srt\.mem_cache\.M"):
+        installed.find_module(tmp_path / "sglang")
 
 
-def test_no_sglang_at_all_says_what_to_install(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BUILD],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
-    )
-    assert "no SGLang to import: pip install --no-deps sglang" in done.stdout
+def test_no_sglang_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "sglang", raising=False)
+    with pytest.raises(UsageError, match="no SGLang to import: pip install --no-deps sglang"):
+        installed.package_folder()
+
+
+def test_repository_root_instead_of_its_python_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sglang" / "python").mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "sglang", raising=False)
+    with pytest.raises(
+        UsageError, match=r"sglang is no SGLang package.*PYTHONPATH=~/sglang/python"
+    ):
+        installed.package_folder()
+
+
+def test_release_is_read_beside_the_package_or_inside_it(tmp_path: Path) -> None:
+    write_sglang(tmp_path, {"version.py": "__version__ = '0.5.12'\n"})
+    assert installed.release(tmp_path / "sglang") == "0.5.12"
+    (tmp_path / "sglang-0.5.13.dist-info").mkdir()
+    assert installed.release(tmp_path / "sglang") == "0.5.13"
