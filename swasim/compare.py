@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from swasim.allocator.registry import info
+from swasim.allocator.registry import info, is_foreign
 from swasim.config import SimConfig
 from swasim.errors import UsageError
 from swasim.replay import (
@@ -267,17 +267,22 @@ def _compare_row(rows: Sequence[TimelineRow], first: Divergence | None) -> Compa
     )
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _verdict(run: Replay) -> Verdict:
-    known = info(run.allocator)
+    known = None if is_foreign(run.allocator) else info(run.allocator)
+    faulty = known is not None and known.faulty
     summary = run.summary
     clean = summary.errors == 0
     if clean:
         text = "clean"
         if summary.warnings:
-            text += f", {summary.warnings} warnings"
+            text += f", {_counted(summary.warnings, 'warning')}"
     else:
         first = next(f for f in run.findings if f.severity == "error")
-        text = f"{summary.errors} errors, the first is {first.kind} at event {first.at.event}"
-    if known.faulty:
+        text = f"{_counted(summary.errors, 'error')}, the first is {first.kind} at event {first.at.event}"
+    if known is not None and faulty:
         text += f" (known fault: {known.mirrors})"
-    return Verdict(run.allocator, clean, known.faulty, text)
+    return Verdict(run.allocator, clean, faulty, text)

@@ -14,6 +14,7 @@ from swasim.allocator.base import Allocator
 from swasim.allocator.registry import build, names
 from swasim.call import Call, Effect
 from swasim.config import SimConfig, resolve
+from swasim.errors import TraceError, UsageError
 from swasim.geometry import Geometry
 from swasim.sanitizer.expectation import mismatches
 from swasim.sanitizer.findings import Finding
@@ -151,7 +152,7 @@ class Replayer:
             if error.refused_event is None:
                 raise
             return self._skip(entry, str(error.message))
-        effect = None if resolved.call is None else self.allocator.perform(resolved.call)
+        effect = None if resolved.call is None else self._perform(entry, resolved.call)
         before = self.available
         if effect is not None:
             self.available = (effect.full_available, effect.swa_available)
@@ -174,6 +175,12 @@ class Replayer:
             full - before[0],
             swa - before[1],
         )
+
+    def _perform(self, entry: Entry, call: Call) -> Effect:
+        try:
+            return self.allocator.perform(call)
+        except UsageError as error:
+            raise TraceError(str(error), self.resolver.path, entry.line) from error
 
     def _skip(self, entry: Entry, reason: str) -> Step:
         full, swa = self.available

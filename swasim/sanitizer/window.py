@@ -126,10 +126,11 @@ class Window:
         position = self._first_dead(scene, change.req, start, change.kept_len)
         if position is None:
             return
+        slot = self._rows[change.req].slots[position]
+        suspect = suspect or self._suspect_about(slot)
         if suspect is not None:
             scene.findings.append(suspect)
             return
-        slot = self._rows[change.req].slots[position]
         swa_page = scene.truth.mapping.entries.get(slot, UNMAPPED) // self._page_size
         scene.report(
             "window-violation",
@@ -143,6 +144,15 @@ class Window:
                 f"position {position} is full slot {slot}",
             ),
         )
+
+    def _suspect_about(self, slot: int) -> Finding | None:
+        """The early release that took a slot's peer from another row that shares it."""
+        for req, _, _ in self.index.naming(slot // self._page_size):
+            row = self.index.rows[req]
+            if row.suspect is not None and slot in row.suspect.slots:
+                suspect, row.suspect = row.suspect, None
+                return suspect
+        return None
 
     def _first_dead(self, scene: Scene, req: ReqName, start: int, end: int) -> int | None:
         """First position in `[start, end)` without a live SWA peer."""
@@ -210,14 +220,30 @@ class Window:
         scene.suspects.add("full", page, finding)
 
     def confirm_all(self, scene: Scene) -> list[Finding]:
-        """The trace is over, or the pools are idle: early releases that still stand."""
+        """The trace is over, or the pools are idle: early releases that still stand.
+
+        Only what a request did to itself, while it could still go on: a request that others
+        evict from and that never takes another step may simply be over.
+        """
         found: list[Finding] = []
         for req, row in self.index.rows.items():
             suspect, row.suspect = row.suspect, None
-            if suspect is None or suspect.positions is None or req not in self._rows:
+            if suspect is None or suspect.at.req != str(req):
                 continue
-            slot = self._rows[req].slots[suspect.positions[0]]
-            record = scene.truth.full.peek(slot // self._page_size)
-            if record is not None and record.live and not record.queued:
+            if self._is_owned(scene, req, -1):
                 found.append(suspect)
         return found
+
+    def _is_owned(self, scene: Scene, req: ReqName, position: int) -> bool:
+        """Whether the row still owns the full page of one of its positions."""
+        row = self._rows.get(req)
+        if row is None or not row.slots:
+            return False
+        record = scene.truth.full.peek(row.slots[position] // self._page_size)
+        return (
+            record is not None
+            and record.live
+            and record.queued is None
+            and record.allocated is not None
+            and record.allocated.event <= row.births[position]
+        )
