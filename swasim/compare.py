@@ -282,7 +282,8 @@ def _verdict(run: Replay) -> Verdict:
             text += f", {_counted(summary.warnings, 'warning')}"
     else:
         first = next(f for f in run.findings if f.severity == "error")
-        text = f"{_counted(summary.errors, 'error')}, the first is {first.kind} at event {first.at.event}"
+        count = _counted(summary.errors, "error")
+        text = f"{count}, the first is {first.kind} at event {first.at.event}"
     if known is not None and faulty:
         text += f" (known fault: {known.mirrors})"
     return Verdict(run.allocator, clean, faulty, text)

@@ -164,9 +164,7 @@ class Workload:
                 parent, tokens = prefix
                 request.parent, request.shared, request.length = parent, tokens, tokens
                 request.swa_from = parent.swa_from
-                shares.append(
-                    ev.Share(req=request.name, from_=parent.name, start=0, end=tokens)
-                )
+                shares.append(ev.Share(req=request.name, from_=parent.name, start=0, end=tokens))
             grow = self.rng.randint(1, self.habits.max_prompt_tokens)
             batch.append((request, request.length + grow))
         if not self._fits(batch):
@@ -433,7 +431,11 @@ class Workload:
 Later = Callable[[list[int]], AnyEvent]
 """An event that needs the slots that the event before it returned."""
 
-RELEASES: dict[str, type[ev.Free | ev.FreeSwa | ev.FreeFull]] = {
+RowRelease = (
+    ev.Free | ev.FreeSwa | ev.FreeFull | ev.FreeSegment | ev.FreeSwaSegment | ev.FreeFullSegment
+)
+
+RELEASES: dict[str, type[RowRelease]] = {
     "free": ev.Free,
     "free_swa": ev.FreeSwa,
     "free_full": ev.FreeFull,
