@@ -7,7 +7,7 @@ differ, a field of the `Profile` decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from swasim.allocator.driver import (
@@ -269,7 +269,9 @@ class CorePair:
             self._free_swa_pages(slots, self.profile.filter_page_size_1)
             return
         whole = self.page_size > 1 and self.profile.free_swa_unit == "pages"
-        named = self._expand_to_full_pages(slots) if whole else slots
+        named = slots
+        if whole:
+            named = self._slots_of(sorted({slot // self.page_size for slot in slots}))
         peers = self.mapping.read(named)
         self.mapping.clear(named)
         if self.in_group and self.profile.free_swa_queue == "resolved":
@@ -428,16 +430,15 @@ class CorePair:
         self.mapping.write(slots, peers)
         return slots
 
-    def _expand_to_full_pages(self, slots: list[int]) -> list[int]:
+    def _slots_of(self, pages: Iterable[int]) -> list[int]:
         page_size = self.page_size
-        pages = sorted({slot // page_size for slot in slots})
         return [slot for page in pages for slot in range(page * page_size, (page + 1) * page_size)]
 
     def _free_swa_pages(self, slots: list[int], skips_unmapped: bool) -> None:
         page_size = self.page_size
         leads = slots[::page_size]
         peers = self.mapping.read(leads)
-        self.mapping.clear(leads if page_size == 1 else self._expand_to_full_pages(leads))
+        self.mapping.clear(self._slots_of(lead // page_size for lead in leads))
         if skips_unmapped:
             peers = [peer for peer in peers if peer >= self.least_mapped]
         pages = [peer // page_size for peer in peers]
