@@ -91,22 +91,11 @@ def compare(
                     keep=acceptance.keeps,
                     on_step=on_step,
                 )
-            outputs.warn(
-                [
-                    *resolved.warnings,
-                    *result.warnings,
-                    *acceptance.warnings,
-                    *cut_off(result.runs[0]),
-                ],
-                output,
-            )
-            write(result, out, outputs.look(output, out))
-    judged = [
-        run
-        for run, verdict in zip(result.runs, result.verdicts, strict=True)
-        if not verdict.expected_faulty
-    ]
-    raise typer.Exit(outcome.exit_code(judged, checks))
+            cut = cut_off(result.runs[0])
+            warnings = [*resolved.warnings, *result.warnings, *acceptance.warnings, *cut]
+            outputs.warn(warnings, output)
+            write(result, out, outputs.look(output, out, new_only=bool(checks.baseline)))
+    raise typer.Exit(outcome.exit_code(outcome.judged(result), checks))
 
 
 def chosen(buggy: bool, fixed: bool, named: list[str]) -> tuple[str, ...]:

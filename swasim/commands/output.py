@@ -113,7 +113,7 @@ def _opened(path: str, final: str, options: OutputOptions) -> Iterator[TextIO]:
         yield out
 
 
-def look(options: OutputOptions, out: TextIO) -> Look:
+def look(options: OutputOptions, out: TextIO, *, new_only: bool = False) -> Look:
     """How output to `out` should look: screen width and colour from terminal and environment."""
     on_screen = out is sys.stdout and out.isatty()
     return Look(
@@ -122,6 +122,7 @@ def look(options: OutputOptions, out: TextIO) -> Look:
         color=_wants_color(out),
         quiet=options.quiet,
         verbose=options.verbose,
+        new_only=new_only,
     )
 
 

@@ -58,5 +58,5 @@ def replay(
                 [*resolved.warnings, *result.warnings, *acceptance.warnings, *cut_off(result)],
                 output,
             )
-            write(result, out, outputs.look(output, out))
+            write(result, out, outputs.look(output, out, new_only=bool(checks.baseline)))
     raise typer.Exit(outcome.exit_code([result], checks))

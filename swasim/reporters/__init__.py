@@ -40,6 +40,7 @@ class Look:
         color: colours may be used.
         quiet: findings and the summary only.
         verbose: every finding in full, consequences included.
+        new_only: the findings of a baseline were taken out, so that those left are new.
     """
 
     width: int | None = None
@@ -47,6 +48,7 @@ class Look:
     color: bool = False
     quiet: bool = False
     verbose: bool = False
+    new_only: bool = False
 
 
 class Reporter(Protocol):

@@ -21,7 +21,6 @@ from swasim.sanitizer.kinds import KINDS, KindInfo
 if TYPE_CHECKING:
     from swasim.compare import Comparison
     from swasim.replay import Replay
-    from swasim.sanitizer.suppress import Baseline
 
 SCHEMA_URI = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -31,18 +30,14 @@ _MOST_SLOTS = 64
 _RULES = {name: index for index, name in enumerate(KINDS)}
 
 
-def write_replay(
-    replay: Replay, out: TextIO, look: Look, *, baseline: Baseline | None = None
-) -> None:
-    """Write one run; with a baseline every result says whether it is new."""
-    _dump([_run(replay, baseline)], out)
+def write_replay(replay: Replay, out: TextIO, look: Look) -> None:
+    """Write one run; where a baseline was given, the results say that they are new."""
+    _dump([_run(replay, look)], out)
 
 
-def write_comparison(
-    comparison: Comparison, out: TextIO, look: Look, *, baseline: Baseline | None = None
-) -> None:
+def write_comparison(comparison: Comparison, out: TextIO, look: Look) -> None:
     """Write a run per allocator, told apart by its automation id."""
-    _dump([_run(run, baseline) for run in comparison.runs], out)
+    _dump([_run(run, look) for run in comparison.runs], out)
 
 
 def _dump(runs: Sequence[dict[str, Any]], out: TextIO) -> None:
@@ -51,7 +46,7 @@ def _dump(runs: Sequence[dict[str, Any]], out: TextIO) -> None:
     out.write("\n")
 
 
-def _run(replay: Replay, baseline: Baseline | None) -> dict[str, Any]:
+def _run(replay: Replay, look: Look) -> dict[str, Any]:
     return {
         "tool": {
             "driver": {
@@ -62,7 +57,7 @@ def _run(replay: Replay, baseline: Baseline | None) -> dict[str, Any]:
         },
         "automationDetails": {"id": f"swasim/{quote(replay.allocator)}/"},
         "invocations": [_invocation(replay)],
-        "results": [_result(finding, replay, baseline) for finding in replay.findings],
+        "results": [_result(finding, replay.trace, look) for finding in replay.findings],
         "columnKind": "unicodeCodePoints",
         "properties": {"allocator": replay.allocator, "trace": replay.trace},
     }
@@ -102,20 +97,20 @@ def _invocation(replay: Replay) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, replay: Replay, baseline: Baseline | None) -> dict[str, Any]:
+def _result(finding: Finding, trace: str, look: Look) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.kind,
         "ruleIndex": _RULES[finding.kind],
         "level": finding.severity,
         "message": {"text": "\n".join(map(printable, (finding.headline, *finding.notes)))},
-        "locations": [_location(finding.at, replay.trace)],
-        "relatedLocations": _related(finding, replay.trace),
+        "locations": [_location(finding.at, trace)],
+        "relatedLocations": _related(finding, trace),
         "properties": _properties(finding),
     }
     if finding.fingerprint:
         result["partialFingerprints"] = {FINGERPRINT: finding.fingerprint}
-    if baseline is not None:
-        result["baselineState"] = "unchanged" if baseline.holds(finding) else "new"
+    if look.new_only:
+        result["baselineState"] = "new"
     return result
 
 

@@ -15,7 +15,6 @@ from swasim.compare import Comparison
 from swasim.replay import Replay
 from swasim.reporters import Look, reporter, sarif
 from swasim.sanitizer.kinds import KINDS
-from swasim.sanitizer.suppress import Baseline
 from tests.support import factories
 
 SCHEMA = Path(__file__).parents[1] / "data" / "sarif-schema-2.1.0.json"
@@ -27,12 +26,12 @@ def validator() -> Any:
     return jsonschema.validators.validator_for(schema)(schema)
 
 
-def document(record: Replay | Comparison, baseline: Baseline | None = None) -> dict[str, Any]:
+def document(record: Replay | Comparison, look: Look | None = None) -> dict[str, Any]:
     out = io.StringIO()
     if isinstance(record, Replay):
-        sarif.write_replay(record, out, Look(), baseline=baseline)
+        sarif.write_replay(record, out, look or Look())
     else:
-        sarif.write_comparison(record, out, Look(), baseline=baseline)
+        sarif.write_comparison(record, out, look or Look())
     loaded: dict[str, Any] = json.loads(out.getvalue())
     return loaded
 
@@ -52,12 +51,16 @@ def test_the_document_is_valid(record: Replay | Comparison, validator: Any) -> N
     validator.validate(document(record))
 
 
-def test_a_document_with_a_baseline_is_valid_and_tells_new_from_old(validator: Any) -> None:
-    baseline = Baseline("old.json", frozenset({"aaaa1111"}))
-    made = document(factories.buggy_replay(), baseline)
+def test_what_a_baseline_leaves_is_new(validator: Any) -> None:
+    made = document(factories.buggy_replay(), Look(new_only=True))
     validator.validate(made)
     states = [result["baselineState"] for result in made["runs"][0]["results"]]
-    assert states == ["unchanged", "new", "new"]
+    assert states == ["new", "new", "new"]
+
+
+def test_without_a_baseline_nothing_is_said_about_new_and_old() -> None:
+    results = document(factories.buggy_replay())["runs"][0]["results"]
+    assert all("baselineState" not in result for result in results)
 
 
 def test_the_schema_is_not_satisfied_by_anything(validator: Any) -> None:
