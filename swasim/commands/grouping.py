@@ -6,6 +6,7 @@ and hands the command the finished record. `SectionedCommand` prints help by tho
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -63,6 +64,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
+@functools.cache
 def _field_parameters(group: type[Any]) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swasim.commands.options import CheckOptions
+from swasim.compare import Comparison
 from swasim.errors import UsageError, unknown_name
 from swasim.replay import Replay
 from swasim.sanitizer.kinds import KINDS
@@ -42,6 +43,12 @@ def exit_code(replays: Iterable[Replay], options: CheckOptions) -> int:
         return 0
     words = failing_words(options)
     return FINDINGS_EXIT if any(_fails(replay, words) for replay in replays) else 0
+
+
+def judged(comparison: Comparison) -> list[Replay]:
+    """The runs that should be clean: a known fault's findings are what it is there to show."""
+    pairs = zip(comparison.runs, comparison.verdicts, strict=True)
+    return [run for run, verdict in pairs if not verdict.expected_faulty]
 
 
 def _fails(replay: Replay, words: frozenset[str]) -> bool:
