@@ -224,7 +224,7 @@ class OutputOptions:
             "--format",
             "-f",
             section=OUTPUT,
-            help="table (default), concise, json or jsonl",
+            help="table (default), concise, json, jsonl, github or sarif",
             metavar="NAME",
         ),
     ] = "table"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from swasim.reporters import Look
 from swasim.reporters.block import write_findings, write_short
-from swasim.reporters.screen import Screen, plain_table
+from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
 from swasim.reporters.wording import (
     counted,
     findings_total,
@@ -18,6 +18,7 @@ from swasim.reporters.wording import (
     printable,
     summary_line,
 )
+from swasim.sanitizer.kinds import KINDS
 
 if TYPE_CHECKING:
     from swasim.compare import CompareCell, CompareRow, Comparison, Divergence
@@ -149,7 +150,8 @@ def _result(result: str, kinds: Sequence[str], *, when_ok: str = "", separator: 
     parts = [] if plain else [(result, "yellow")]
     for kind in dict.fromkeys(kinds):
         number = kinds.count(kind)
-        parts.append((kind if number == 1 else f"{kind} x{number}", "red"))
+        style = SEVERITY_STYLE[KINDS[kind].severity] if kind in KINDS else ""
+        parts.append((kind if number == 1 else f"{kind} x{number}", style))
     return Text(separator).join([Text(text, style=style) for text, style in parts])
 
 
