@@ -70,10 +70,15 @@ class GuardFactory:
 
     def settle(self) -> None:
         """Stop watching; fail with everything that was found."""
-        texts = [text for guard in self.guards if (text := report(guard))]
-        self.guards.clear()
+        texts = self.stop()
         if texts:
             pytest.fail("\n\n".join(texts), pytrace=False)
+
+    def stop(self) -> list[str]:
+        """Stop watching; a text for each allocator on which errors were found."""
+        texts = [text for guard in self.guards if (text := report(guard))]
+        self.guards.clear()
+        return texts
 
 
 @pytest.fixture
@@ -103,13 +108,12 @@ class _Watcher:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Fail the test with what was found, unless it failed by itself."""
+        """Fail the test with what was found; where it failed by itself, say it beside."""
         try:
             result = yield
-        except BaseException:
-            for guard in self._factory.guards:
-                guard.stop()
-            self._factory.guards.clear()
+        except BaseException as error:
+            for text in self._factory.stop():
+                error.add_note(text)
             raise
         self._factory.settle()
         return result

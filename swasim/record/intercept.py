@@ -54,7 +54,8 @@ class Interceptor:
     Args:
         allocator: the pair of pools.
         listener: who is told.
-        watch_writes: also tell of item assignment on the mapping tensor.
+        watch_writes: also tell of item assignment on the mapping tensor, where that is a plain
+            attribute.
     """
 
     def __init__(self, allocator: Any, listener: Listener, *, watch_writes: bool) -> None:
@@ -72,10 +73,10 @@ class Interceptor:
                 self._wrap(owner, name, method)
             for name in POOL_METHODS_WITHOUT_EVENT:
                 self._wrap_wordless(owner, name, f"{name} on the {pool} pool")
-        if watch_writes:
+        if watch_writes and mapping_writes.ATTRIBUTE in vars(allocator):
             mapping = allocator.full_to_swa_index_mapping
             watched = mapping_writes.watch(mapping, self._written)
-            self._patches.put(allocator, "full_to_swa_index_mapping", watched)
+            self._patches.put(allocator, mapping_writes.ATTRIBUTE, watched)
 
     @property
     def nested(self) -> bool:

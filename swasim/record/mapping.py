@@ -15,6 +15,7 @@ import torch
 from swasim.record.tensors import keep
 
 SITE = "direct tensor write"
+ATTRIBUTE = "full_to_swa_index_mapping"
 
 OnWrite: TypeAlias = Callable[[Any, Callable[[], object]], None]
 """Told of an assignment: its key, and a function that makes it."""
@@ -43,8 +44,9 @@ class WatchedMapping(torch.Tensor):
         return self
 
 
-# Set here because the type of the attribute differs from that of the method it replaces.
-setattr(WatchedMapping, "__torch_function__", torch._C._disabled_torch_function_impl)  # noqa: B010
+# Not in the class body: the attribute has another type than the method that it replaces.
+_DISPATCH = "__torch_function__"
+setattr(WatchedMapping, _DISPATCH, torch._C._disabled_torch_function_impl)
 
 
 def watch(mapping: torch.Tensor, on_write: OnWrite) -> WatchedMapping:

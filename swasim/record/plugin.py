@@ -44,6 +44,7 @@ OTHERS = {
 """Allocators that stand in its place and cannot be recorded: their constructor says so."""
 _RANKS = {"tp_rank": "tp", "pp_rank": "pp", "dp_rank": "dp"}
 _HOOKED = "_swasim_hooked"
+_CONSTRUCTOR = "__init__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ def hook_class(cls: type, action: Callable[[Any], object]) -> None:
     """Have the constructor of `cls` call `action` on what it makes."""
     if _is_hooked(cls):
         return
-    original = cast(Callable[..., None], cls.__init__)  # type: ignore[misc]
+    original: Callable[..., None] = getattr(cls, _CONSTRUCTOR)
 
     @functools.wraps(original)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -223,11 +224,11 @@ def hook_class(cls: type, action: Callable[[Any], object]) -> None:
         action(self)
 
     setattr(hooked, _HOOKED, True)
-    cls.__init__ = hooked  # type: ignore[misc]
+    setattr(cls, _CONSTRUCTOR, hooked)
 
 
 def _is_hooked(cls: type) -> bool:
-    return hasattr(vars(cls).get("__init__"), _HOOKED)
+    return hasattr(vars(cls).get(_CONSTRUCTOR), _HOOKED)
 
 
 def arm() -> None:

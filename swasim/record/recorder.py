@@ -54,7 +54,7 @@ class Recording:
         note: str | None,
     ) -> None:
         """Wrap `allocator`; arguments and errors are those of `swasim.record.record`."""
-        _require_recordable(allocator, path, max_bytes, ring)
+        _require_recordable(allocator, path, max_bytes, ring, check_mapping)
         self.path = path
         self.calls = 0
         self._allocator = allocator
@@ -139,7 +139,7 @@ class Recording:
         self, name: str, original: Callable[..., Any], method: Method, arguments: Arguments
     ) -> Any:
         """Record one call, and make it."""
-        site = self._sites.caller(2)
+        site = self._guarded(self._sites.caller, 3) or ""
         self._guarded(self._compare_mapping)
         t = self._now()
         kept = self._guarded(method.keep, arguments)
@@ -158,8 +158,8 @@ class Recording:
     def on_direct_write(self, key: Any, write: Callable[[], object]) -> None:
         """Record an assignment to the mapping as the operation that would have done it."""
         write()
-        site = f"{mapping_writes.SITE} ({self._sites.caller(3)})"
-        self._guarded(self._append_write, key, site)
+        caller = self._guarded(self._sites.caller, 4)
+        self._guarded(self._append_write, key, f"{mapping_writes.SITE} ({caller})")
 
     def _append(
         self,
@@ -281,10 +281,26 @@ def _detach_weakly(reference: weakref.ref[Recording]) -> None:
 
 def _default_check(allocator: Any) -> MappingCheck:
     """SGLang's callers stopped writing the tensor with the release that got this method."""
-    return "never" if hasattr(allocator, "clear_full_to_swa_mapping") else "write"
+    own = mapping_writes.ATTRIBUTE in vars(allocator)
+    return "write" if own and not hasattr(allocator, "clear_full_to_swa_mapping") else "never"
 
 
-def _require_recordable(allocator: Any, path: str, max_bytes: int | None, ring: int | None) -> None:
+def _in_free_group(allocator: Any) -> bool:
+    """The flag has had two names; from 0.5.20 on the list itself says it by not being None."""
+    if hasattr(allocator, "is_not_in_free_group"):
+        return not allocator.is_not_in_free_group
+    if hasattr(allocator, "in_free_group"):
+        return bool(allocator.in_free_group)
+    return getattr(allocator, "free_group", None) is not None
+
+
+def _require_recordable(
+    allocator: Any,
+    path: str,
+    max_bytes: int | None,
+    ring: int | None,
+    check_mapping: MappingCheck | None,
+) -> None:
     name = type(allocator).__qualname__
     needed = ("full_attn_allocator", "swa_attn_allocator", "full_to_swa_index_mapping")
     missing = [attribute for attribute in needed if not hasattr(allocator, attribute)]
@@ -297,15 +313,14 @@ def _require_recordable(allocator: Any, path: str, max_bytes: int | None, ring: 
         raise UsageError(f"{name} keeps no free lists of pages in its pools; it cannot be recorded")
     if getattr(allocator, "swa_req_ring", False):
         raise UsageError(f"{name} runs in its per-request ring mode, where no SWA page is lent")
-    if getattr(allocator, "is_not_in_free_group", True) is False or (
-        not hasattr(allocator, "is_not_in_free_group")
-        and getattr(allocator, "free_group", None) is not None
-    ):
+    if _in_free_group(allocator):
         raise UsageError(f"{name} has a free group open; attach between two groups")
     if any(recording.is_recording(allocator) for recording in forks.ACTIVE):
         raise UsageError(f"this {name} is being recorded already")
     if path.endswith((".gz", ".zst")):
         raise UsageError(f"{path}: record without compression, so that a cut file can be read")
+    if check_mapping == "write" and mapping_writes.ATTRIBUTE not in vars(allocator):
+        raise UsageError(f"{name} computes its mapping attribute; use check_mapping='call'")
     for option, value in (("max_bytes", max_bytes), ("ring", ring)):
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; accepted is 1 or more")

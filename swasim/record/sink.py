@@ -60,6 +60,20 @@ class TraceFile:
             # A device or a vanished disk; the reader copes with a cut last line.
             return
 
+    def begin(self, head: bytes) -> None:
+        """Write the first lines; where that fails no file is left.
+
+        Raises:
+            RecordingEndedError: the disk is full.
+        """
+        try:
+            self.write(head)
+        except RecordingEndedError:
+            self.close()
+            if Path(self.path).is_file():
+                Path(self.path).unlink()
+            raise
+
     def renamed(self, path: str) -> None:
         """Note that the file is now at `path`."""
         self.path = path
@@ -76,7 +90,7 @@ class PlainSink:
         """Create the file and write `head` (the header line)."""
         self._max_bytes = max_bytes
         self._file = TraceFile(path, force=force)
-        self._file.write(head)
+        self._file.begin(head)
 
     def write(self, lines: list[bytes]) -> None:
         """Append lines (each with its newline).
@@ -116,7 +130,7 @@ class RingSink:
         self._share_bytes = None if max_bytes is None else max_bytes // 3
         self._older = TraceFile(path, force=force)
         self._younger: TraceFile | None = None
-        self._older.write(head)
+        self._older.begin(head)
         self._begun_bytes = self._older.size_bytes
 
     @property

@@ -77,15 +77,15 @@ def take(allocator: Any) -> Snapshot:
 
 
 def _take_pool(pool: Any, page_size: int) -> PoolSnapshot:
-    pieces = getattr(pool, "staged_pages", None)
-    appends = page_size == 1
-    # From 0.5.20 on paged pools collect staged pages in a list, in the order of the calls.
     stages = bool(getattr(pool, "need_sort", True))
+    pieces = getattr(pool, "staged_pages", None)
+    # From 0.5.20 on paged pools collect staged pages in a list, in the order of the calls;
+    # swasim's own engine says of which release it is.
+    own_order = getattr(getattr(pool, "profile", None), "staged_order", None)
+    appends = page_size == 1 or (stages and (pieces is not None or own_order == "append"))
     if pieces is None:
         merged = getattr(pool, "release_pages", None)
         pieces = [] if merged is None else [merged]
-    else:
-        appends = appends or stages
     staged = tuple(keep(piece) for piece in pieces)
     return PoolSnapshot(keep(pool.free_pages), staged, stages, appends, int(pool.size))
 
@@ -102,8 +102,9 @@ def rebuild(snapshot: Snapshot, *, t: float | None, fresh_file: bool) -> list[An
     full_free, full_staged = _lists(snapshot.full)
     swa_free, swa_staged = _lists(snapshot.swa)
     mapping = numbers(snapshot.mapping)
-    # Releases up to 0.5.7 have no trailing -1 for `last_loc`.
-    sentinel = mapping[-1] if len(mapping) == snapshot.full.size + page + 1 else None
+    # Releases up to 0.5.7 have no trailing -1 for `last_loc`; where there is one it may be lost.
+    ends_so = mapping[-1] == NO_LOC or len(mapping) == snapshot.full.size + page + 1
+    sentinel = mapping[-1] if ends_so else None
     inner = mapping if sentinel is None else mapping[:-1]
     events: list[AnyEvent] = [] if fresh_file else [Clear(t=t, site=SITE)]
     if (
