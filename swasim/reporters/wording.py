@@ -87,7 +87,7 @@ def findings_total(replay: Replay) -> str:
         ]
         text = f"{counted(total, 'finding')}: {', '.join(parts)}"
     if summary.hidden:
-        text += f"; {summary.hidden} more not shown (--max-findings)"
+        text += f"; {summary.hidden} of them not shown (--max-findings)"
     if summary.suppressed:
         text += f"; {summary.suppressed} suppressed"
     outcomes = (

@@ -152,7 +152,7 @@ def test_max_findings_hides_and_counts(trace: str, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "1. " in out
     assert "led to" not in out
-    assert "more not shown (--max-findings)" in out.splitlines()[-1]
+    assert "of them not shown (--max-findings)" in out.splitlines()[-1]
 
 
 def test_stop_at_first_stops_at_the_event(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
