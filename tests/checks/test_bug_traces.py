@@ -146,13 +146,13 @@ BUGS = (
     Bug(
         "sgl-24972",
         "ideal",
-        ((4, "window-violation"), (5, "window-violation")),
+        ((4, "window-violation"),),
         because="locks are not allocator calls; what they allow is an eviction under a reader",
     ),
     Bug(
         "sgl-36350",
         "ideal",
-        ((4, "window-violation"), (5, "window-violation")),
+        ((4, "window-violation"),),
         because="locks are not allocator calls; what they allow is an eviction under a reader",
     ),
     Bug(
@@ -161,7 +161,7 @@ BUGS = (
         ((4, "use-after-free"),),
         because="locks are not allocator calls; what they allow is an eviction under a reader",
     ),
-    Bug("sgl-26907", "ideal", ((2, "window-violation"), (4, "window-violation"))),
+    Bug("sgl-26907", "ideal", ((2, "window-violation"),)),
     Bug("sgl-33656", "ideal", ((2, "mapping-overwritten"),)),
     Bug("sgl-23982", "ideal", ((2, "window-violation"),)),
     Bug("sgl-38981", "sglang-0.5.17", ((2, "misaligned"),)),
@@ -214,14 +214,14 @@ BUGS = (
     Bug(
         "trt-10875",
         "ideal",
-        ((2, "window-violation"), (4, "window-violation")),
-        because="the wrong length is the caller's; the hit's window has no live peers",
+        ((2, "window-violation"),),
+        because="the wrong length is the caller's; what goes is inside the window of a row",
     ),
     Bug(
         "trt-10183",
         "ideal",
-        ((2, "window-violation"), (6, "window-violation")),
-        because="the hit decodes, and its window has no live peers",
+        ((2, "window-violation"),),
+        because="the block goes while a row has it in its window, before the hit reads",
     ),
     Bug(
         "trt-16280",
@@ -244,8 +244,8 @@ BUGS = (
     Bug(
         "atom-1417",
         "ideal",
-        ((2, "window-violation"), (4, "window-violation")),
-        because="the hit decodes, and its window has no live peers",
+        ((2, "window-violation"),),
+        because="the SWA half goes while a row has it in its window, before the hit reads",
     ),
     Bug("imp-1644", "ideal", ((3, "leaked-page"),)),
     Bug("hf-37574", "ideal", ((2, "window-violation"),)),
