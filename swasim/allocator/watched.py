@@ -11,7 +11,7 @@ What must not be added here: knowledge of what a call should have done.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,13 @@ class Watched:
                 installed.
         """
         effect, _ = self.observe(lambda: self._methods.perform(call))
+        if call.op == "clear":
+            return Effect(
+                raised=effect.raised,
+                raised_text=effect.raised_text,
+                full_available=effect.full_available,
+                swa_available=effect.swa_available,
+            )
         return effect
 
     def observe(self, run: Callable[[], Any]) -> tuple[Effect, Outcome]:
@@ -143,10 +150,11 @@ class Watched:
     def _effect(self, before: Snapshot, after: Snapshot, outcome: Outcome) -> Effect:
         full_taken, full_returned = pages_moved(before.lists("full"), after.lists("full"))
         swa_taken, swa_returned = pages_moved(before.lists("swa"), after.lists("swa"))
-        slots, old, new = entries_changed(before.mapping, after.mapping)
+        out = _slots(outcome.result)
+        slots, old, new = entries_changed(before.mapping, after.mapping, out or ())
         error = outcome.error
         return Effect(
-            out=_slots(outcome.result),
+            out=out,
             raised=type(error).__name__ if error is not None else None,
             raised_text=" ".join(str(error).split()) if error is not None else "",
             full_taken=full_taken,
@@ -176,6 +184,8 @@ def pages_moved(
     """
     old, new = torch.cat(before), torch.cat(after)
     common = min(old.numel(), new.numel())
+    if _equal_run(old[:common], new[:common]) == old.numel():
+        return [], new[old.numel() :].tolist()
     tail = _equal_run(old[old.numel() - common :].flip(0), new[new.numel() - common :].flip(0))
     old, new = old[: old.numel() - tail], new[: new.numel() - tail]
     common = min(old.numel(), new.numel())
@@ -206,13 +216,22 @@ def _without(items: list[int], others: list[int]) -> list[int]:
 
 
 def entries_changed(
-    before: torch.Tensor, after: torch.Tensor
+    before: torch.Tensor, after: torch.Tensor, order: Sequence[int] = ()
 ) -> tuple[list[int], list[int], list[int]]:
-    """Full slots whose mapping entry differs, ascending, with the SWA slot before and after."""
+    """Full slots whose mapping entry differs, with the SWA slot before and after.
+
+    Args:
+        before, after: the whole mapping.
+        order: slots in the order of writing, as far as it is known; others follow, ascending.
+    """
     if before.numel() != after.numel():
         size = max(before.numel(), after.numel())
         before, after = _padded(before, size), _padded(after, size)
     slots = (before != after).nonzero().flatten()
+    if order and slots.numel() > 1:
+        rank = {slot: place for place, slot in enumerate(order)}
+        ranked = sorted(slots.tolist(), key=lambda slot: rank.get(slot, len(rank)))
+        slots = torch.tensor(ranked, dtype=torch.int64, device=slots.device)
     return slots.tolist(), before[slots].tolist(), after[slots].tolist()
 
 

@@ -53,6 +53,11 @@ class TinyAllocator:
         self.free_swa(index)
         assert self.full_attn_allocator.available_size() <= self.full_attn_allocator.size
 
+    def clear(self) -> None:
+        self.full_attn_allocator = TinyPool(self.full_attn_allocator.size)
+        self.swa_attn_allocator = TinyPool(self.swa_attn_allocator.size)
+        self.full_to_swa_index_mapping[:-1] = 0
+
 
 class WantsMore(TinyAllocator):
     def __init__(self, size: int, tree_cache: object) -> None:

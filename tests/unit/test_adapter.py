@@ -160,6 +160,28 @@ def test_pages_moved_keeps_repeats_and_order() -> None:
     assert (taken, returned) == ([4, 5], [2])
 
 
+def test_pages_appended_are_told_from_their_equals_in_the_list() -> None:
+    none = torch.empty(0, dtype=torch.int64)
+    taken, returned = pages_moved(
+        (torch.tensor([7, 8]), none), (torch.tensor([7, 8, 4, 7, 8]), none)
+    )
+    assert (taken, returned) == ([], [4, 7, 8])
+
+
+def test_entries_of_an_allocation_come_in_the_order_of_its_slots() -> None:
+    before, after = torch.tensor([0, 0, 0, 0]), torch.tensor([0, 3, 1, 2])
+    assert entries_changed(before, after, [2, 3]) == ([2, 3, 1], [0, 0, 0], [1, 2, 3])
+
+
+def test_clear_reports_no_single_pages_and_entries() -> None:
+    live = TinyAllocator(4, 3, 1, "cpu")
+    watched = adapter.watch(live)
+    watched.perform(Call(op="alloc", need_size=2))
+    effect = watched.perform(Call(op="clear"))
+    assert (effect.full_returned, effect.swa_returned, effect.mapped_slots) == ([], [], [])
+    assert (effect.full_available, effect.swa_available) == (4, 3)
+
+
 def test_mapping_that_grew_is_compared_against_zeros() -> None:
     assert entries_changed(torch.tensor([0, 1]), torch.tensor([0, 2, 3])) == (
         [1, 2],
