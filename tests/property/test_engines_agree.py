@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from swasim.allocator.core import CorePair
 from swasim.allocator.faults import FAULTS
 from swasim.allocator.profile import IDEAL, PROFILES, Profile
 from swasim.allocator.tensor import swa
 from swasim.allocator.tensor.engine import TensorEngine
+from swasim.allocator.tensor.mapping import SlotMapping
 from swasim.call import Effect
 from swasim.config import SimConfig
 from tests.support.random_calls import RandomCalls, answer, first_difference, shrink
@@ -50,11 +52,11 @@ def wording_apart(effect: Effect | None) -> dict[str, object]:
 
 @pytest.mark.parametrize("profile", EVERY_PROFILE, ids=lambda profile: profile.name)
 def test_engines_report_the_same_changes(profile: Profile) -> None:
-    for config in configs(profile):
-        generator = RandomCalls(7, config)
+    for seed, config in enumerate(configs(profile), start=20):
+        generator = RandomCalls(seed, config, misuse=0.4)
         core = CorePair("core", profile, config.geometry, config.need_sort)
         torch_engine = swa.build(profile, config.geometry, config.need_sort, "cpu", "torch")
-        for _ in range(30):
+        for _ in range(40):
             call = generator.next()
             ours, theirs = answer(core, call), answer(torch_engine, call)
             generator.follow(call, ours)
@@ -65,6 +67,39 @@ def test_engines_report_the_same_changes(profile: Profile) -> None:
 def test_engines_agree_after_every_call(profile: Profile) -> None:
     for number, config in enumerate(configs(profile)):
         hold_against_each_other(profile, config, seed=number, length=40)
+
+
+class Unguarded(SlotMapping):
+    """The mapping as an accelerator has it: a slot out of range would end the process."""
+
+    def read(self, slots: torch.Tensor) -> torch.Tensor:
+        if not self.check_range:
+            limit = len(self.entries)
+            if not all(-limit <= slot < limit for slot in slots.tolist()):
+                pytest.fail(f"{slots.tolist()} used with {limit} entries")
+        return super().read(slots)
+
+
+def as_on_an_accelerator(profile: Profile, config: SimConfig) -> TensorEngine:
+    engine = swa.build(profile, config.geometry, config.need_sort, "cpu", "torch")
+    mapping = engine.pair._mapping
+    mapping.__class__ = Unguarded
+    mapping._on_cpu = False
+    engine.pair.check_range = False
+    return engine
+
+
+@pytest.mark.parametrize("profile", EVERY_PROFILE, ids=lambda profile: profile.name)
+def test_no_slot_out_of_range_is_used_where_torch_would_not_look(profile: Profile) -> None:
+    for seed, config in enumerate(configs(profile)):
+        generator = RandomCalls(seed, config, misuse=0.4)
+        core = CorePair("core", profile, config.geometry, config.need_sort)
+        unguarded = as_on_an_accelerator(profile, config)
+        for _ in range(40):
+            call = generator.next()
+            ours, theirs = answer(core, call), answer(unguarded, call)
+            generator.follow(call, ours)
+            assert not ours.differences(theirs), f"{config} {call}"
 
 
 @pytest.mark.slow

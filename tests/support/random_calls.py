@@ -92,9 +92,14 @@ class RandomCalls:
     """Calls as a scheduler makes them, with a share of calls that no scheduler should make.
 
     The generator follows what one allocator returns, so that later calls name slots that exist.
+
+    Args:
+        seed: of every choice.
+        config: sizes of the pools.
+        misuse: share of releases that name what they should not; drawn where it is not given.
     """
 
-    def __init__(self, seed: int, config: SimConfig) -> None:
+    def __init__(self, seed: int, config: SimConfig, misuse: float | None = None) -> None:
         self.random = random.Random(seed)
         self.config = config
         self.page = config.page_size
@@ -102,7 +107,7 @@ class RandomCalls:
         self.rows: list[list[int]] = []
         self.dead: list[int] = []
         self.saved = False
-        self.misuse = self.random.choice([0.0, 0.1, 0.4])
+        self.misuse = self.random.choice([0.0, 0.1, 0.4]) if misuse is None else misuse
 
     def run(self, left: Make, right: Make, length: int) -> tuple[list[Call], str]:
         """Make `length` calls on both; the calls up to the first difference, and what differs."""

@@ -115,12 +115,13 @@ class TensorEngine:
         )
 
     def _slots(self, values: list[int]) -> torch.Tensor:
-        return torch.tensor(values, dtype=torch.int64, device=self.pair.device)
+        on_cpu = torch.tensor(values, dtype=torch.int64)
+        return on_cpu.to(self.pair.device, non_blocking=True)
 
     def _batch(self, *rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """The same [rows, batch] int64 values on the CPU and on the device."""
         on_cpu = torch.tensor(rows, dtype=torch.int64)
-        return on_cpu, on_cpu.to(self.pair.device)
+        return on_cpu, on_cpu.to(self.pair.device, non_blocking=True)
 
     def _alloc(self, call: Call) -> torch.Tensor | None:
         return self._owner(call).alloc(call.need_size)

@@ -173,9 +173,9 @@ class SWATokenToKVPoolAllocator(SWARelease):
             none_yet = torch.zeros(1, dtype=torch.int64)
             tail = torch.tensor([swa_tail_len], dtype=torch.int64)
             swa = swa_pool.alloc_extend(
-                none_yet.to(self.device),
+                none_yet.to(self.device, non_blocking=True),
                 none_yet,
-                tail.to(self.device),
+                tail.to(self.device, non_blocking=True),
                 tail,
                 torch.full((1,), NO_LOC, dtype=torch.int64, device=self.device),
                 swa_tail_len,
