@@ -18,6 +18,7 @@ from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.group import check_group_begin, check_group_end
 from swasim.sanitizer.mapping import apply_mapping_writes, check_remap_in_group
 from swasim.sanitizer.release import RELEASES, check_release
+from swasim.sanitizer.rows import RowIndex
 from swasim.sanitizer.scene import Scene
 from swasim.sanitizer.shadow import Truth
 from swasim.sanitizer.state import StateKeeper
@@ -54,6 +55,16 @@ class Sanitizer:
         )
         self._states = StateKeeper()
         self._last = Moment(0, 0, "start")
+
+    @property
+    def row_index(self) -> RowIndex:
+        """Which rows name which pages; to be read only."""
+        return self._window.index
+
+    @property
+    def reads_back_tokens(self) -> int | None:
+        """Tokens before its own position that a step reads on the SWA side; None: no window."""
+        return self._window.back_tokens
 
     def observe(
         self,

@@ -42,6 +42,11 @@ class Window:
         if sliding_window_size:
             self._back = sliding_window_size - 1 if includes_self else sliding_window_size
 
+    @property
+    def back_tokens(self) -> int | None:
+        """Tokens before its own position that a step reads; None: no window."""
+        return self._back
+
     def note_released(self, scene: Scene) -> None:
         """Remember what rows lose by a release; to be called before its mapping writes apply."""
         if not self.index.by_page:
