@@ -92,13 +92,18 @@ def test_torch_engine_answers_every_vector_as_the_release_did(vector: Vector) ->
     assert replay(vector, "torch")[1] == []
 
 
-def test_a_long_decode_run_ends_in_the_lists_of_the_release() -> None:
+@pytest.mark.parametrize("engine", ["core", pytest.param("torch", marks=pytest.mark.slow)])
+def test_a_long_decode_run_ends_in_the_lists_of_the_release(engine: str) -> None:
     wanted = json.loads(BENCH_EXPECT.read_text())
     bench = Vector("0.5.14__bench", BENCH)
     with open_trace(bench.path) as trace:
         assert trace.header is not None
         config = SimConfig(
-            page_size=64, kv_size=262144, kv_size_swa=65536, allocator="sglang-0.5.14"
+            page_size=64,
+            kv_size=262144,
+            kv_size_swa=65536,
+            allocator="sglang-0.5.14",
+            engine=engine,
         )
         allocator, resolver, effect = build(config), Resolver(), Effect()
         for entry in trace:
