@@ -38,7 +38,7 @@ test-sglang: $(STAMP) ## test against real SGLang releases, downloaded without t
 	VENV=$(VENV) bash tests/sglang/run.sh $(SGLANG_RELEASES)
 
 bench: $(STAMP) ## measure calls per second
-	$(BIN)/python -m pytest tests/benchmarks -p no:xdist -s
+	$(BIN)/python -m pytest tests/benchmarks -p no:xdist -s -o 'python_files=bench_*.py test_*.py'
 
 format: $(STAMP) ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .

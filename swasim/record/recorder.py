@@ -140,7 +140,8 @@ class Recording:
     ) -> Any:
         """Record one call, and make it."""
         site = self._guarded(self._sites.caller, 3) or ""
-        self._guarded(self._compare_mapping)
+        if self._seen is not None:
+            self._guarded(self._compare_mapping)
         t = self._now()
         kept = self._guarded(method.keep, arguments)
         try:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from swasim.trace.events import IndexList, compress
+from swasim.trace.events import IndexList
 
-_SHORT = 64
+_SHORT = 96
 """Below this many slots a Python loop is faster than the tensor operations."""
 
 
@@ -27,9 +27,9 @@ def keep(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return list(value) if isinstance(value, (list, tuple, range)) else value
     if value.device.type != "cuda":
-        return value.detach().clone()
+        return value.clone()
     host = torch.empty(value.shape, dtype=value.dtype, device="cpu", pin_memory=True)
-    return host.copy_(value.detach(), non_blocking=True)
+    return host.copy_(value, non_blocking=True)
 
 
 def marker(device_type: str) -> Any:
@@ -54,17 +54,17 @@ def numbers(kept: Any) -> list[int]:
 
 
 def index_list(kept: Any) -> IndexList:
-    """The index list of a kept value: runs of consecutive slots become `[start, end)`."""
+    """An index list for a kept value; of a long one, runs become `[start, end)`.
+
+    The writer shortens every list once more, so a short one is left as it is.
+    """
     if not isinstance(kept, torch.Tensor) or kept.numel() < _SHORT:
-        return compress(numbers(kept))
-    flat = kept.reshape(-1).cpu().to(torch.int64)
+        return list(numbers(kept))
+    flat = kept.reshape(-1)
     breaks = (flat[1:] != flat[:-1] + 1).nonzero().reshape(-1) + 1
     if breaks.numel() > flat.numel() // 2:
-        return compress(flat.tolist())
+        return list(numbers(flat))
     starts = torch.cat((breaks.new_zeros(1), breaks))
     ends = torch.cat((breaks, breaks.new_full((1,), flat.numel())))
     firsts, counts = flat[starts].tolist(), (ends - starts).tolist()
-    return [
-        (first, first + count) if count > 1 else first
-        for first, count in zip(firsts, counts, strict=True)
-    ]
+    return [(first, first + count) for first, count in zip(firsts, counts, strict=True)]
