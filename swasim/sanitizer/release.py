@@ -61,7 +61,9 @@ def check_release(scene: Scene, window: Window) -> None:
     robbed = _check_generations(scene, named)
     partial = _partial_pages(scene, named)
     _take_back(scene, scene.truth.full, scene.effect.full_returned, named.full, robbed)
-    _take_back(scene, scene.truth.swa, scene.effect.swa_returned, named.swa, {})
+    # free_full names the owner of a peer too; that it must not release one is not a foreign free.
+    owned = named.swa if scene.call.pool else scene.truth.mapping.peers(named.slots)
+    _take_back(scene, scene.truth.swa, scene.effect.swa_returned, owned, {})
     queued = _wait_or_miss(scene, named)
     window.note_released(scene)
     apply_mapping_writes(scene)
