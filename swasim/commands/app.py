@@ -28,7 +28,9 @@ from swasim.commands.allocators import allocators
 from swasim.commands.compare import compare
 from swasim.commands.explain import explain
 from swasim.commands.grouping import SectionedCommand, expand
+from swasim.commands.inspect import inspect
 from swasim.commands.output import notice, notice_failure
+from swasim.commands.record import record
 from swasim.commands.replay import replay
 from swasim.commands.triage import triage
 from swasim.commands.validate import validate
@@ -53,7 +55,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (replay, compare, validate, allocators, explain, triage):
+for verb in (replay, compare, inspect, validate, allocators, explain, record, triage):
     app.command(name=verb.__name__, cls=SectionedCommand, epilog=EPILOG)(expand(verb))
 
 

@@ -13,8 +13,8 @@ RECORDING = "Recording"
 Command = Annotated[
     list[str],
     typer.Argument(
-        metavar="-- COMMAND...",
-        help="what to run, behind --: python -m sglang.launch_server ...",
+        metavar="COMMAND...",
+        help="what to run, behind --: swasim record -- python -m sglang.launch_server ...",
         show_default=False,
     ),
 ]
@@ -27,7 +27,6 @@ Output = Annotated[
         help="prefix of the traces: PREFIX.HOST.PID[.tpN].jsonl, one per process"
         " (default swasim-record)",
         metavar="PREFIX",
-        env=False,
     ),
 ]
 MaxBytes = Annotated[
@@ -37,7 +36,6 @@ MaxBytes = Annotated[
         section=RECORDING,
         help="stop a process's recording before its file grows beyond this (default 1 GiB)",
         metavar="N",
-        env=False,
         min=1,
     ),
 ]
@@ -48,7 +46,6 @@ Ring = Annotated[
         section=RECORDING,
         help="keep only the last N calls (at most twice as many) and the state before them",
         metavar="N",
-        env=False,
         min=1,
     ),
 ]
@@ -60,7 +57,6 @@ CheckMapping = Annotated[
         help="see writes to the mapping that bypass the allocator: never, write, call"
         " (call waits for the device)",
         metavar="HOW",
-        env=False,
     ),
 ]
 
