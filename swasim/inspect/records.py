@@ -319,7 +319,7 @@ class RowSummary:
     Attributes:
         length: tokens.
         full_pages: pages that it names.
-        mapped_tokens: tokens with an SWA peer.
+        mapped_tokens: tokens with an SWA peer, stale entries left out.
         unheld_tokens: tokens that the row itself released.
         reads_back_to: first position that the next step reads on the SWA side, or None.
     """

@@ -210,13 +210,14 @@ def _group(truth: Truth) -> GroupView | None:
 
 def _rows(replayer: Replayer) -> Iterator[RowSummary]:
     size = replayer.config.page_size
-    entries = replayer.sanitizer.truth.mapping.entries
+    mapping = replayer.sanitizer.truth.mapping
+    mapped = mapping.entries.keys() - mapping.stale.keys()
     for req, row in replayer.resolver.rows.items():
         yield RowSummary(
             req=str(req),
             length=len(row),
             full_pages=len({slot // size for slot in row.slots}),
-            mapped_tokens=sum(slot in entries for slot in row.slots),
+            mapped_tokens=sum(slot in mapped for slot in row.slots),
             unheld_tokens=row.held.count(0),
             reads_back_to=reads_back_to(replayer, len(row)),
         )

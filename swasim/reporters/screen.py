@@ -53,7 +53,7 @@ class Screen:
             legacy_windows=False,
         )
 
-    def line(self, *parts: str | tuple[str, str]) -> None:
+    def line(self, *parts: str | tuple[str, str] | Text) -> None:
         """One line as it is, never wrapped; a part is text, or text with a style."""
         text = Text.assemble(*parts)
         self._console.print(text, no_wrap=True, overflow="ignore", crop=False)
