@@ -51,8 +51,8 @@ class Profile:
             and one page more per request. "exact": the new pages. "none": nothing.
         decode_check: "each": alloc_decode lets each pool take pages by itself, so that one may
             succeed alone. "joint": both are asked before either takes.
-        short_list: what a paged pool does when its list is shorter than the pages needed.
-            "refuses": returns None. "repeats": hands the last page out again.
+        short_list: what the extend and the decode of a paged pool do when its list is shorter
+            than the pages needed. "refuses": return None. "repeats": hand the last page out again.
         tail_clears: what alloc_extend_swa_tail does with the entries of the slots before the
             tail. "never": keeps what they held. "nonempty": zeroes them unless the tail is 0.
             "always": zeroes them.

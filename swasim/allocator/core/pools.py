@@ -209,10 +209,9 @@ class PagedPool(CorePool):
         count = need_size // self.page_size
         if count > len(self.free_pages):
             self.merge_and_sort_free()
-        pages = self._take_or_refuse(count)
-        if pages is None:
+        if count > len(self.free_pages):
             return None
-        step = self.page_size
+        pages, step = self._take(count), self.page_size
         return [slot for page in pages for slot in range(page * step, page * step + step)]
 
     def alloc_extend(
