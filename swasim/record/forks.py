@@ -15,19 +15,26 @@ if TYPE_CHECKING:
 ACTIVE: weakref.WeakSet[Recording] = weakref.WeakSet()
 
 
+_held: list[Recording] = []
+"""Recordings whose writers wait while a fork is under way."""
+
+
 def _before() -> None:
-    for recording in list(ACTIVE):
+    _held[:] = ACTIVE
+    for recording in _held:
         recording.before_fork()
 
 
 def _in_parent() -> None:
-    for recording in list(ACTIVE):
+    for recording in _held:
         recording.after_fork_in_parent()
+    _held.clear()
 
 
 def _in_child() -> None:
-    for recording in list(ACTIVE):
+    for recording in _held:
         recording.after_fork_in_child()
+    _held.clear()
     ACTIVE.clear()
 
 

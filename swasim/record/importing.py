@@ -74,4 +74,7 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """As the real loader; then the classes are there."""
         self._real.exec_module(module)
+        module.__loader__ = self._real
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._real
         _serve(module, self._names, self._action)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
 
 import swasim.record
 from swasim.errors import UsageError
-from swasim.record import record
+from swasim.record import record, tensors
 from swasim.trace.events import (
     Alloc,
     AllocDecode,
@@ -111,6 +113,60 @@ def test_events_carry_arguments_results_time_and_the_caller(tmp_path: Path) -> N
     assert freed.indices == [(4, 8)]
     assert None not in (grown.t, decoded.t, freed.t)
     assert grown.t < decoded.t < freed.t
+
+
+class Watched(torch.Tensor):
+    """A tensor that notes in which threads its values, or those of its copies, are read."""
+
+    readers: ClassVar[set[str]] = set()
+
+    def tolist(self) -> list[int]:
+        self.readers.add(threading.current_thread().name)
+        return self.as_subclass(torch.Tensor).tolist()
+
+    def item(self) -> int:
+        self.readers.add(threading.current_thread().name)
+        return self.as_subclass(torch.Tensor).item()
+
+
+def test_indices_are_read_by_the_writer_and_not_while_the_server_waits(tmp_path: Path) -> None:
+    pair = TinyAllocator(8, 8, 1, "cpu")
+    Watched.readers.clear()
+    with record(pair, tmp_path / "a.jsonl") as recording:
+        pair.full_attn_allocator.free(torch.tensor([3]).as_subclass(Watched))
+        assert Watched.readers <= {"swasim-record"}
+        recording.flush()
+        assert Watched.readers != set()
+
+
+@pytest.mark.device
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_keeping_a_tensor_on_a_gpu_does_not_synchronise() -> None:
+    slots = torch.arange(4, 300, device="cuda")
+    tensors.wait(tensors.marker("cuda"))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        kept = tensors.keep(slots)
+        slots.zero_()
+        mark = tensors.marker("cuda")
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    tensors.wait(mark)
+    assert tensors.index_list(kept) == [(4, 300)]
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"),
+    [
+        ([7], [7]),
+        (list(range(8, 200)), [(8, 200)]),
+        ([*range(8, 120), 3, *range(64, 128)], [(8, 120), (3, 4), (64, 128)]),
+        (list(range(200, 0, -1)), list(range(200, 0, -1))),
+    ],
+    ids=["one", "run", "runs", "backwards"],
+)
+def test_long_index_tensors_become_runs(slots, expected) -> None:
+    assert tensors.index_list(torch.tensor(slots)) == expected
 
 
 def test_refused_allocation_is_recorded_as_null(tmp_path: Path) -> None:
