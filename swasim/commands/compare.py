@@ -66,7 +66,7 @@ def compare(
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
     from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
-    from swasim.compare import compare as run
+    from swasim.lockstep import compare as run
     from swasim.reporters import reporter
     from swasim.trace.reader import open_trace
 

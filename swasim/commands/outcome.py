@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from swasim.collect import Replay
 from swasim.commands.options import CheckOptions
-from swasim.compare import Comparison
 from swasim.errors import UsageError, unknown_name
-from swasim.replay import Replay
+from swasim.lockstep import Comparison
 from swasim.sanitizer.kinds import KINDS
 
 FINDINGS_EXIT = 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from swasim.commands.options import OutputOptions
-from swasim.replay import Step
+from swasim.replayer import Step
 from swasim.trace.reader import TraceReader
 
 StepWatcher = Callable[[Step], None]

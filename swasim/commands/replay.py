@@ -31,8 +31,8 @@ def replay(
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
     from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
-    from swasim.replay import replay as run
     from swasim.reporters import reporter
+    from swasim.run import replay as run
     from swasim.trace.reader import open_trace
 
     write = reporter(output.format).write_replay

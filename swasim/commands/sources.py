@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 from swasim import bundled
+from swasim.collect import Replay
 from swasim.commands.options import ConfigOptions
 from swasim.config import ResolvedConfig, resolve, show_config
-from swasim.replay import Replay, header_settings
+from swasim.run import header_settings
 from swasim.trace.reader import STDIN, TraceReader
 
 

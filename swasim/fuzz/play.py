@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from swasim.allocator.profile import Profile
 from swasim.config import SimConfig
 from swasim.fuzz.workload import Habits, Workload
-from swasim.replay import Replayer
+from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import Entry
 

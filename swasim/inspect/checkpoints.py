@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 
 from swasim.allocator.core import CorePair
-from swasim.replay import Replayer
+from swasim.replayer import Replayer
 
 SPREAD_EVENTS = 64
 SPREAD_AT_MOST = 32

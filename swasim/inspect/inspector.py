@@ -13,7 +13,8 @@ from swasim.inspect.rowwatch import RowWatch
 from swasim.inspect.state import state_view
 from swasim.inspect.target import Target, page_target, slot_target
 from swasim.inspect.watch import PageWatch
-from swasim.replay import Replayer, Step, TraceSource, config_for, reader_of
+from swasim.replayer import Replayer, Step
+from swasim.run import TraceSource, config_for, reader_of
 from swasim.sanitizer.findings import Moment
 
 

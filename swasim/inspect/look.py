@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from swasim.geometry import UNMAPPED
 from swasim.inspect.records import PageNow, Peer, Run, Span
 from swasim.inspect.target import Target
-from swasim.replay import Replayer
+from swasim.replayer import Replayer
 from swasim.sanitizer.shadow import Truth
 
 

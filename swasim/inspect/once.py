@@ -12,7 +12,7 @@ from swasim.inspect.rowwatch import START, RowWatch
 from swasim.inspect.state import state_view
 from swasim.inspect.target import Target
 from swasim.inspect.watch import PageWatch
-from swasim.replay import Replayer, Step
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.sanitizer import moment_of
 from swasim.trace.events import Entry

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from swasim.geometry import UNMAPPED
 from swasim.inspect.records import PageWord, PeerWord, RowPiece
-from swasim.replay import Replayer
+from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Moment
 from swasim.sanitizer.shadow import Truth
 from swasim.trace.rows import Row

@@ -9,7 +9,7 @@ from swasim.errors import LONGEST_NAME, UsageError, nearest
 from swasim.inspect.look import reads_back_to
 from swasim.inspect.records import RowEvent, RowView
 from swasim.inspect.row import pieces
-from swasim.replay import Replayer, Step
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.sanitizer import moment_of
 from swasim.timeline import detail_of

@@ -19,7 +19,7 @@ from swasim.inspect.records import (
     StateView,
 )
 from swasim.inspect.rowwatch import START
-from swasim.replay import Replayer, Step
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.build import LETTERS, describe
 from swasim.sanitizer.findings import Moment
 from swasim.sanitizer.sanitizer import moment_of

@@ -14,7 +14,7 @@ from swasim.geometry import UNMAPPED
 from swasim.inspect.look import look_at, runs
 from swasim.inspect.records import Act, LifeEvent, PageLife, Run, What
 from swasim.inspect.target import Target
-from swasim.replay import Replayer, Step
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.release import RELEASES, RELEASES_FULL
 from swasim.sanitizer.sanitizer import moment_of

@@ -16,6 +16,7 @@ from swasim.allocator import adapter, registry
 from swasim.allocator.base import Allocator
 from swasim.allocator.watched import Outcome, Watched
 from swasim.call import AllocatorState, Call, Effect
+from swasim.collect import Collector, Replay
 from swasim.config import SimConfig
 from swasim.record import mapping as mapping_writes
 from swasim.record.calls import Arguments, Method, set_mapping
@@ -23,7 +24,7 @@ from swasim.record.intercept import Interceptor, pools_of
 from swasim.record.site import Sites, source_of
 from swasim.record.snapshot import rebuild, take
 from swasim.record.tensors import index_list
-from swasim.replay import Collector, Replay, Replayer
+from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Expect, Header, Mark
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 from swasim.errors import UsageError, unknown_name
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
 
 SCHEMA = 1
 """Version of the JSON documents; raised when a field changes its meaning."""

@@ -11,7 +11,7 @@ from swasim.reporters.strip import page_strip
 from swasim.reporters.wording import Family, families, moment_text, pool_name, printable
 
 if TYPE_CHECKING:
-    from swasim.replay import Replay
+    from swasim.collect import Replay
     from swasim.sanitizer.findings import Finding, Surroundings
 
 FOLDED_SHOWN = 5

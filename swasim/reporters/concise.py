@@ -8,8 +8,8 @@ from swasim.reporters import Look
 from swasim.reporters.wording import printable
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:

@@ -18,8 +18,8 @@ from swasim.reporters.wording import (
 )
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

@@ -10,8 +10,8 @@ from swasim import __version__
 from swasim.reporters import SCHEMA, Look
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
     from swasim.sanitizer.findings import Finding
 
 

@@ -11,8 +11,8 @@ from swasim.reporters import SCHEMA, Look
 from swasim.reporters.jsonfmt import finding_fields
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
 
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:

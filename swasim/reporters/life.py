@@ -15,14 +15,19 @@ from swasim.sanitizer.findings import Finding, Moment
 
 SPANS_SHOWN = 3
 RUNS_SHOWN = 6
+WIDE_COLUMNS = 120
+"""From here on site and time have columns of their own."""
+IMPLIED_BY = {"joined": "taken", "left": "released"}
+"""What rows do with a page goes without saying where the page itself comes or goes."""
 
 
 def write_life(life: PageLife, page_size: int, screen: Screen) -> None:
     """Write what happened to a page or slot, in order, and how it is at the end."""
     screen.line((_title(life, page_size), "bold"))
     if life.events or life.findings:
-        table = _table(life)
-        for row in _rows(life, page_size):
+        wide = screen.row_width >= WIDE_COLUMNS
+        table = _table(life, wide=wide)
+        for row in _rows(life, page_size, wide=wide):
             table.add_row(*row)
         screen.show(table)
     else:
@@ -51,27 +56,27 @@ def _totals(life: PageLife) -> str:
     return taken + (f", {counted(len(life.findings), 'finding')}" if life.findings else "")
 
 
-def _table(life: PageLife) -> Table:
+def _table(life: PageLife, *, wide: bool) -> Table:
     table = plain_table()
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True, style="dim")
-    table.add_column("op", overflow="fold", min_width=12)
+    table.add_column("op", overflow="fold", min_width=16)
     moments = [event.first for event in life.events]
-    if any(moment.t is not None for moment in moments):
+    if wide and any(moment.t is not None for moment in moments):
         table.add_column("t", justify="right", no_wrap=True)
-    if any(moment.site for moment in moments):
+    if wide and any(moment.site for moment in moments):
         table.add_column("site", overflow="fold")
     table.add_column("what happened", overflow="fold", min_width=20)
     table.add_column("then", overflow="fold", min_width=10)
     return table
 
 
-def _rows(life: PageLife, page_size: int) -> Iterator[list[Text | str]]:
+def _rows(life: PageLife, page_size: int, *, wide: bool) -> Iterator[list[Text | str]]:
     """Events and findings, merged in order."""
     moments = [event.first for event in life.events]
     extra = [
-        *([_time] if any(moment.t is not None for moment in moments) else []),
-        *([_site] if any(moment.site for moment in moments) else []),
+        *([_time] if wide and any(moment.t is not None for moment in moments) else []),
+        *([_site] if wide and any(moment.site for moment in moments) else []),
     ]
     findings = list(life.findings)
     taken = 0
@@ -81,7 +86,8 @@ def _rows(life: PageLife, page_size: int) -> Iterator[list[Text | str]]:
             _numbers(event.first.line, event.last.line),
             _op(event),
             *[column(event.first) for column in extra],
-            "; ".join(_acts(life, event.acts, page_size, taken)),
+            "; ".join(_acts(life, event.acts, page_size, taken))
+            + ("" if wide else _place(event.first)),
             now_text(life, event.after, page_size),
         ]
         taken += sum(act.times for act in event.acts if act.what == "taken")
@@ -114,6 +120,13 @@ def _site(moment: Moment) -> str:
     return printable(moment.site)
 
 
+def _place(moment: Moment) -> str:
+    """Site and time, where there is no room for columns of their own."""
+    time = "" if moment.t is None else f"t {moment.t:.3f} s"
+    place = ", ".join(part for part in (_site(moment), time) if part)
+    return f" ({place})" if place else ""
+
+
 def _numbers(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
@@ -133,7 +146,7 @@ def _acts(life: PageLife, acts: Sequence[Act], page_size: int, taken: int) -> It
         mapped = by_what.get("mapped")
         if act.what == "filled" and mapped is not None and mapped.slots == act.slots:
             yield f"{_slots(act)} handed out, mapped to {_others(life, mapped, page_size)}"
-        elif act.what == "mapped" and "filled" in by_what and by_what["filled"].slots == act.slots:
+        elif (act.what == "mapped" and "filled" in by_what and by_what["filled"].slots == act.slots) or IMPLIED_BY.get(act.what) in by_what:
             continue
         elif act.what == "taken":
             yield ("taken again" if taken else "taken") + _times(act)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.text import Text
 
@@ -32,6 +33,8 @@ LEGEND_LINES = 16
 MAPPING_LINES = 10
 ROWS_SHOWN = 20
 
+FOLDED = "  x "
+"""Between the sign and the number of a folded stretch of the map."""
 MIXED = ":"
 SHARED = "#"
 
@@ -73,12 +76,14 @@ def _write_pool(
 ) -> None:
     name = f"{pool_name(pool.pool)} pool".ljust(LABEL)
     over = pool.available_tokens - pool.size_tokens
-    screen.line(
-        (name, "bold"),
-        equation(pool),
-        f"; {pool.available_tokens} of {counted(pool.size_tokens, 'token')} available",
-        (f", {over} too many" if over > 0 else "", "bold red"),
-    )
+    terms = equation(pool)
+    tokens = f"{pool.available_tokens} of {counted(pool.size_tokens, 'token')} available"
+    excess = (f", {over} too many" if over > 0 else "", "bold red")
+    if LABEL + len(f"{terms}; {tokens}{excess[0]}") <= screen.width:
+        screen.line((name, "bold"), f"{terms}; {tokens}", excess)
+    else:
+        screen.line((name, "bold"), terms)
+        screen.line(" " * LABEL, tokens, excess)
     grid = _grid(pool, owners, screen.width, shorten=shorten)
     signs |= grid.signs
     if grid.scale > 1:
@@ -110,11 +115,18 @@ def equation(pool: PoolView) -> str:
 
 
 def _colored(cells: str) -> Text:
+    """A line of the map; its words, where it is folded, stay plain."""
+    signs, folded, words = cells.partition(FOLDED)
     text = Text()
-    for sign in cells:
-        wrong = sign in "?!" or sign.isdigit()
-        text.append(sign, style="bold red" if wrong else "dim" if sign == "." else "")
-    return text
+    for style, run in groupby(signs, _style):
+        text.append("".join(run), style=style)
+    return text.append(folded + words)
+
+
+def _style(sign: str) -> str:
+    if sign in "?!" or sign.isdigit():
+        return "bold red"
+    return "dim" if sign == "." else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +200,7 @@ def _lines(signs: Signs, per_line: int) -> Iterator[tuple[str, str]]:
         whole = count // per_line
         if whole > 1:
             last = first + whole * per_line - 1
-            yield f"{first}-{last}", f"{sign * 3} {whole * per_line} alike"
+            yield f"{first}-{last}", f"{sign * 3}{FOLDED}{whole * per_line}"
         elif whole == 1:
             yield str(first), _grouped(sign * per_line)
         first += whole * per_line

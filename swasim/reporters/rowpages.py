@@ -20,8 +20,13 @@ EVENTS_SHOWN = 40
 def write_row(view: RowView, screen: Screen, look: Look) -> None:
     """Write the row and its events; on a screen the middle of very long ones is left out."""
     shorten = not (look.whole_rows or look.verbose)
-    screen.line((f"req {printable(view.req)}", "bold"), f" {_when(view)}")
-    screen.line(_size(view))
+    name = f"req {printable(view.req)}"
+    if view.ended is None:
+        screen.line((name, "bold"), f" {_when(view)}, the last of the trace")
+    else:
+        screen.line((name, "bold"), f" {_when(view)}, just before it ended")
+        screen.labelled("ended", moment_text(view.ended), indent=0)
+    screen.prose(_size(view))
     screen.line()
     if view.pieces:
         screen.show(_pieces_table(view, PIECES_SHOWN if shorten else None))
@@ -31,10 +36,7 @@ def write_row(view: RowView, screen: Screen, look: Look) -> None:
 
 
 def _when(view: RowView) -> str:
-    at = f"after event {view.at.event} (line {view.at.line})"
-    if view.ended is None:
-        return f"{at}, the last of the trace"
-    return f"{at}, just before it ended: {moment_text(view.ended)}"
+    return f"after event {view.at.event} (line {view.at.line})"
 
 
 def _size(view: RowView) -> str:
@@ -56,7 +58,7 @@ def _pieces_table(view: RowView, most: int | None) -> Table:
     windowed = view.reads_back_to is not None
     if windowed:
         table.add_column("window", no_wrap=True)
-    table.add_column("given", justify="right", no_wrap=True)
+    table.add_column("given at", justify="right", no_wrap=True)
     table.add_column("state", overflow="fold")
     shown, hidden_after, hidden = _middle_cut(view.pieces, most)
     for at, piece in enumerate(shown):
@@ -71,7 +73,7 @@ def _pieces_table(view: RowView, most: int | None) -> Table:
             "-" if piece.swa_page is None else str(piece.swa_page),
             "-" if piece.swa_slots is None else run_text(piece.swa_slots),
             *(["inside" if inside else ""] if windowed else []),
-            f"event {piece.given}",
+            str(piece.given),
             _state(piece, inside=inside),
         )
     return table
@@ -97,8 +99,8 @@ def _state(piece: RowPiece, *, inside: bool) -> Text:
         "lost": ("lost: nobody owns it, and it is not free", "bold red"),
     }
     text = Text.assemble(words[piece.page])
-    if piece.peer == "unmapped" and piece.page == "valid":
-        text.append(", no SWA peer", style="bold red" if inside else "")
+    if piece.peer == "unmapped" and piece.page == "valid" and inside:
+        text.append(", no SWA peer inside the window", style="bold red")
     elif piece.peer == "stale":
         text.append(", stale entry: the SWA page was released", style="bold red")
     elif piece.peer == "lost":

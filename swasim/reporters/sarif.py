@@ -19,8 +19,8 @@ from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.kinds import KINDS, KindInfo
 
 if TYPE_CHECKING:
-    from swasim.compare import Comparison
-    from swasim.replay import Replay
+    from swasim.collect import Replay
+    from swasim.lockstep import Comparison
 
 SCHEMA_URI = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -21,9 +21,9 @@ from swasim.reporters.wording import (
 from swasim.sanitizer.kinds import KINDS
 
 if TYPE_CHECKING:
-    from swasim.compare import CompareCell, CompareRow, Comparison, Divergence
+    from swasim.collect import Replay
     from swasim.config import SimConfig
-    from swasim.replay import Replay
+    from swasim.lockstep import CompareCell, CompareRow, Comparison, Divergence
     from swasim.timeline import TimelineRow
 
 OP_COLUMNS = 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swasim.replay import Replay
+    from swasim.collect import Replay
     from swasim.sanitizer.findings import Finding, Moment
 
 

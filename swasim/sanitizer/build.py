@@ -29,12 +29,14 @@ class FindingBuilder:
 
     Args:
         truth: the truth that the findings are about; read, never changed.
-        trace_path: as it stands in the commands that a finding suggests.
+        trace_path, allocator: as they stand in the commands that a finding suggests.
     """
 
-    def __init__(self, truth: Truth, trace_path: str) -> None:
+    def __init__(self, truth: Truth, trace_path: str, allocator: str = "") -> None:
         self._truth = truth
-        self._trace_path = shlex.quote(trace_path)
+        self._replayed = shlex.quote(trace_path)
+        if allocator:
+            self._replayed += f" --allocator {shlex.quote(allocator)}"
         self.available_tokens: dict[Pool, int] = {
             "full": truth.geometry.kv_size,
             "swa": truth.geometry.kv_size_swa,
@@ -108,10 +110,12 @@ class FindingBuilder:
         )
 
     def _help(self, kind: str, pool: Pool | None, page: int | None, at: Moment) -> tuple[str, ...]:
-        look = f"--page {pool}:{page}" if page is not None else f"--at {at.event}"
+        look = f"--at {at.event}"
+        if pool is not None and page is not None and 0 <= page <= self._truth.pool(pool).size_pages:
+            look = f"--page {pool}:{page}"
         return (
-            f"swasim inspect {self._trace_path} {look}",
-            f"swasim minimize {self._trace_path} --keep {kind}",
+            f"swasim inspect {self._replayed} {look}",
+            f"swasim minimize {self._replayed} --keep {kind}",
         )
 
 

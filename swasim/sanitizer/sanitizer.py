@@ -45,7 +45,7 @@ class Sanitizer:
         self, config: SimConfig, rows: Mapping[ReqName, Row], trace_path: str = "TRACE"
     ) -> None:
         self.truth = Truth(config.geometry)
-        self.build = FindingBuilder(self.truth, trace_path)
+        self.build = FindingBuilder(self.truth, trace_path, config.allocator)
         self._suspects = Suspects()
         self._window = Window(
             rows,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from swasim.bundled import list_traces, trace_path
-from swasim.replay import Replay, replay
+from swasim.collect import Replay
+from swasim.run import replay
 from swasim.sanitizer.findings import Finding
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from swasim.allocator.registry import AllocatorInfo, known, profile
 from swasim.bundled import trace_path
-from swasim.replay import replay
+from swasim.run import replay
 
 FAULTY = [info for info in known() if info.faulty]
 

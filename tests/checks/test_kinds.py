@@ -3,7 +3,7 @@
 import pytest
 
 from swasim.bundled import trace_path
-from swasim.replay import replay
+from swasim.run import replay
 from swasim.sanitizer.kinds import KINDS
 
 CONSEQUENCES_OF = {

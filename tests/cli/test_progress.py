@@ -10,7 +10,7 @@ import pytest
 from swasim.commands import progress
 from swasim.commands.options import OutputOptions
 from swasim.commands.progress import STRIDE_EVENTS, watching
-from swasim.replay import replay
+from swasim.run import replay
 from swasim.trace.reader import from_events
 
 EVENTS = [{"op": "mark", "label": "tick"}] * (2 * STRIDE_EVENTS)

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from swasim.compare import Comparison
-from swasim.replay import Replay
+from swasim.collect import Replay
+from swasim.lockstep import Comparison
 from swasim.reporters import Look, reporter, sarif
 from swasim.sanitizer.kinds import KINDS
 from tests.support import factories

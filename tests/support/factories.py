@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from swasim.compare import CompareCell, CompareRow, Comparison, Divergence, Verdict
+from swasim.collect import Replay, Summary
 from swasim.config import SimConfig
-from swasim.replay import Replay, Summary
+from swasim.lockstep import CompareCell, CompareRow, Comparison, Divergence, Verdict
 from swasim.sanitizer.findings import Finding, Moment, PageCell, Surroundings
 from swasim.timeline import TimelineRow
 

@@ -16,7 +16,7 @@ from swasim.allocator.tensor import swa
 from swasim.allocator.tensor.swa import SWATokenToKVPoolAllocator
 from swasim.call import AllocatorState
 from swasim.geometry import Geometry
-from swasim.replay import replay
+from swasim.run import replay
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent, expand
 from swasim.trace.reader import open_trace

@@ -8,19 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from swasim.allocator.registry import info, is_foreign
+from swasim.collect import DEFAULT_MAX_FINDINGS, Collector, Replay, is_interesting
 from swasim.config import SimConfig
 from swasim.errors import UsageError
-from swasim.replay import (
-    DEFAULT_MAX_FINDINGS,
-    Collector,
-    Replay,
-    Replayer,
-    Step,
-    TraceSource,
-    config_for,
-    is_interesting,
-    reader_of,
-)
+from swasim.replayer import Replayer, Step
+from swasim.run import TraceSource, config_for, reader_of
 from swasim.sanitizer.findings import Finding
 from swasim.timeline import TimelineRow
 from swasim.trace.events import Entry, compress, op_of
@@ -281,9 +273,10 @@ def _verdict(run: Replay) -> Verdict:
         if summary.warnings:
             text += f", {_counted(summary.warnings, 'warning')}"
     else:
-        first = next(f for f in run.findings if f.severity == "error")
-        count = _counted(summary.errors, "error")
-        text = f"{count}, the first is {first.kind} at event {first.at.event}"
+        first = next((f for f in run.findings if f.severity == "error"), None)
+        text = _counted(summary.errors, "error")
+        if first is not None:
+            text += f", the first is {first.kind} at event {first.at.event}"
     if known is not None and faulty:
         text += f" (known fault: {known.mirrors})"
     return Verdict(run.allocator, clean, faulty, text)

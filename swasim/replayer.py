@@ -1,0 +1,192 @@
+"""The step that everything is built from: event, call, effect, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swasim.allocator.base import Allocator
+from swasim.allocator.registry import build
+from swasim.call import Call, Effect
+from swasim.config import SimConfig
+from swasim.errors import TraceError, UsageError
+from swasim.geometry import Geometry
+from swasim.sanitizer.expectation import mismatches
+from swasim.sanitizer.findings import Finding
+from swasim.sanitizer.sanitizer import Sanitizer, moment_of
+from swasim.trace import events as ev
+from swasim.trace.events import Entry, Expect, compress, op_of
+from swasim.trace.resolve import Resolved, Resolver, RowError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event carried out.
+
+    Attributes:
+        entry: the event, with its number and line.
+        resolved: its call and the rows that it names.
+        effect: what the call changed; None where there was no call.
+        findings: found at this event, or only now about an earlier one (`Finding.at` says which).
+        full_available, swa_available: tokens, after the event.
+        full_change, swa_change: tokens, against the event before.
+        skipped: why the event could not be carried out; "" normally.
+    """
+
+    entry: Entry
+    resolved: Resolved
+    effect: Effect | None
+    findings: tuple[Finding, ...]
+    full_available: int
+    swa_available: int
+    full_change: int
+    swa_change: int
+    skipped: str = ""
+
+    @property
+    def call(self) -> Call | None:
+        """The resolved call; None for events that call nothing (share, mark, expect)."""
+        return self.resolved.call
+
+    @property
+    def result(self) -> str:
+        """One of "ok", "refused", "skipped", the exception's class name, or "" without a call."""
+        if self.skipped:
+            return "skipped"
+        if self.effect is None:
+            return ""
+        if self.effect.raised:
+            return self.effect.raised
+        allocation = isinstance(self.entry.event, ev.Allocation)
+        return "refused" if allocation and self.effect.out is None else "ok"
+
+
+class Replayer:
+    """Carries events out on one allocator and holds them against the truth. Never prints.
+
+    Args:
+        config: sizes of the pools, window.
+        allocator: under test; built from `config` when not given.
+        trace_path: as the user named the trace.
+    """
+
+    def __init__(
+        self, config: SimConfig, allocator: Allocator | None = None, trace_path: str = "<events>"
+    ) -> None:
+        self.config = config
+        self.allocator = allocator if allocator is not None else build(config)
+        self.resolver = Resolver(trace_path)
+        self.sanitizer = Sanitizer(config, self.resolver.rows, trace_path)
+        self._geometry: Geometry = config.geometry
+        self.available = (config.kv_size, config.kv_size_swa)
+        self._diverged = False
+
+    def step(self, entry: Entry) -> Step:
+        """Carry out one event.
+
+        Raises:
+            TraceError: the event names a row or positions that do not exist.
+        """
+        try:
+            resolved = self.resolver.resolve(entry)
+        except RowError as error:
+            if error.refused_event is None:
+                raise
+            return self._skip(entry, str(error.message))
+        effect = None if resolved.call is None else self._perform(entry, resolved.call)
+        before = self.available
+        if effect is not None:
+            self.available = (effect.full_available, effect.swa_available)
+        changes = self.resolver.commit(entry, resolved, effect.out if effect else None)
+        findings = self.sanitizer.observe(entry, resolved, effect, changes)
+        if self.resolver.diverged and not self._diverged:
+            self._diverged = True
+            findings.append(self._divergence(entry, resolved, effect))
+        expect = ev.expectation(entry.event)
+        if expect is not None:
+            findings += self._check_expectation(entry, resolved, effect, expect, findings)
+        full, swa = self.available
+        return Step(
+            entry,
+            resolved,
+            effect,
+            tuple(findings),
+            full,
+            swa,
+            full - before[0],
+            swa - before[1],
+        )
+
+    def _perform(self, entry: Entry, call: Call) -> Effect:
+        try:
+            return self.allocator.perform(call)
+        except UsageError as error:
+            raise TraceError(str(error), self.resolver.path, entry.line) from error
+
+    def _skip(self, entry: Entry, reason: str) -> Step:
+        full, swa = self.available
+        return Step(entry, Resolved(None), None, (), full, swa, 0, 0, skipped=reason)
+
+    def finish(self, *, truncated: bool = False, idle: bool = False) -> list[Finding]:
+        """The trace is over; `idle`: every page must be free now.
+
+        Returns:
+            Findings about earlier events that nothing can explain any more.
+        """
+        if truncated:
+            return []
+        return self.sanitizer.declare_idle() if idle else self.sanitizer.finish()
+
+    def _divergence(self, entry: Entry, resolved: Resolved, effect: Effect | None) -> Finding:
+        recorded = getattr(entry.event, "out", None)
+        returned = None if effect is None or effect.out is None else compress(effect.out)
+        return self.sanitizer.build.build(
+            "replay-divergence",
+            f"{op_of(entry.event)} returned other slots than the recording",
+            moment_of(entry, resolved),
+            expected=_short(recorded),
+            actual=_short(returned),
+            notes=("from here on recorded slots are translated to those of this replay",),
+        )
+
+    def _check_expectation(
+        self,
+        entry: Entry,
+        resolved: Resolved,
+        effect: Effect | None,
+        expect: Expect,
+        earlier: list[Finding],
+    ) -> list[Finding]:
+        found: list[Finding] = []
+        failed = mismatches(
+            expect,
+            effect,
+            self.available,
+            self.allocator.state,
+            self.resolver.slots_of,
+            self._geometry,
+        )
+        if failed:
+            first, *others = failed
+            cause = next((f for f in earlier if f.severity == "error"), None)
+            found.append(
+                self.sanitizer.build.build(
+                    "expectation-failed",
+                    f"{first.name} is {first.actual}, expected {first.expected}",
+                    moment_of(entry, resolved),
+                    cause=cause,
+                    expected=f"{first.name}: {first.expected}",
+                    actual=f"{first.name}: {first.actual}",
+                    notes=tuple(
+                        f"{other.name}: expected {other.expected}, is {other.actual}"
+                        for other in others
+                    ),
+                )
+            )
+        if expect.idle is True:
+            found += self.sanitizer.declare_idle()
+        return found
+
+
+def _short(slots: object) -> str:
+    text = "None" if slots is None else str(slots)
+    return text if len(text) <= 200 else text[:196] + " ..."

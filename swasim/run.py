@@ -1,0 +1,113 @@
+"""A whole trace on one allocator: from a path or events in memory to the finished record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swasim.allocator.base import Allocator
+from swasim.allocator.registry import names
+from swasim.collect import DEFAULT_MAX_FINDINGS, Collector, Replay
+from swasim.config import SimConfig, resolve
+from swasim.replayer import Replayer, Step
+from swasim.sanitizer.findings import Finding
+from swasim.trace.reader import TraceReader, from_events, open_trace
+
+TraceSource = str | Path | TraceReader | Iterable[Any]
+
+
+def reader_of(trace: TraceSource) -> TraceReader:
+    """A reader for a path, an open reader, or events in memory (objects, dicts, JSON lines)."""
+    if isinstance(trace, TraceReader):
+        return trace
+    if isinstance(trace, str | Path):
+        return open_trace(trace)
+    return from_events(trace)
+
+
+def config_for(
+    reader: TraceReader, config: SimConfig | None, settings: Mapping[str, Any]
+) -> tuple[SimConfig, tuple[str, ...]]:
+    """The configuration of a replay and warnings about it.
+
+    A given `config` is changed by the settings; without one, the settings win over the trace
+    header, and the header over the defaults.
+    """
+    if config is not None:
+        changed = {key: value for key, value in settings.items() if value is not None}
+        return (replace(config, **changed) if changed else config), ()
+    resolved = resolve(settings, {}, None, header_settings(reader))
+    return resolved.config, resolved.warnings
+
+
+def header_settings(reader: TraceReader) -> dict[str, Any]:
+    """What a trace header says of the configuration.
+
+    A trace that one release recorded is replayed on that release's profile by default.
+    """
+    if reader.header is None:
+        return {}
+    settings = msgspec.structs.asdict(reader.header)
+    recorded_by = re.fullmatch(r"sglang (\S+)", reader.header.source or "")
+    if recorded_by and f"sglang-{recorded_by[1]}" in names():
+        settings["allocator"] = f"sglang-{recorded_by[1]}"
+    return settings
+
+
+def replay(
+    trace: TraceSource,
+    config: SimConfig | None = None,
+    *,
+    allocator: str | Allocator | None = None,
+    expect_idle: bool = False,
+    stop_at_first: bool = False,
+    max_findings: int = DEFAULT_MAX_FINDINGS,
+    every: int | None = None,
+    tail: int | None = None,
+    keep: Callable[[Finding], bool] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    **settings: Any,
+) -> Replay:
+    """Replay a trace on one allocator, every call checked.
+
+    Args:
+        trace: a path, "-" for standard input, an open `TraceReader`, or events in memory.
+        config: the configuration; without it, `settings` (page_size, kv_size, ...) win over the
+            trace header, and the header over the defaults.
+        allocator: registry name, "package.module:Class", or an object that answers calls.
+        expect_idle: every page must be free at the end.
+        stop_at_first: stop after the first event with an error.
+        max_findings: findings listed; further ones are only counted.
+        every, tail: which rows of the free-space table are kept.
+        keep: says of a finding whether it counts; None: all do.
+        on_step: called after each step, for progress.
+
+    Raises:
+        TraceError, ConfigError, UsageError: bad input, with file, line, field and value.
+    """
+    with reader_of(trace) as reader:
+        if isinstance(allocator, str):
+            settings["allocator"] = allocator
+        config, warnings = config_for(reader, config, settings)
+        under_test = None if allocator is None or isinstance(allocator, str) else allocator
+        replayer = Replayer(config, under_test, reader.path)
+        collector = Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
+        collector.warnings.extend(warnings)
+        stopped = False
+        for entry in reader:
+            step = replayer.step(entry)
+            collector.add(step)
+            if on_step is not None:
+                on_step(step)
+            if stop_at_first and collector.errors:
+                stopped = True
+                break
+        if not stopped:
+            truncated = reader.truncated_line is not None
+            collector.late(replayer.finish(truncated=truncated, idle=expect_idle))
+        return collector.result(replayer, reader.path, reader.truncated_line)
