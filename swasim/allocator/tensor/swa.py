@@ -157,30 +157,13 @@ class SWATokenToKVPoolAllocator(SWARelease):
         swa_pages = -(-swa_tail_len // self.page_size)
         if not self.new_pages_available(full_pages, swa_pages):
             return None
-        full = full_pool.alloc_extend(
-            prefix_lens,
-            prefix_lens_cpu,
-            seq_lens,
-            seq_lens_cpu,
-            last_loc,
-            extend_num_tokens,
-            full_pages,
-        )
+        lens = (prefix_lens, prefix_lens_cpu, seq_lens, seq_lens_cpu)
+        full = full_pool.alloc_extend(*lens, last_loc, extend_num_tokens, full_pages)
         if full is None:
             raise AssertionError("the full pool is short")
         before_tail = full[: extend_num_tokens - swa_tail_len]
         if swa_tail_len:
-            none_yet = torch.zeros(1, dtype=torch.int64)
-            tail = torch.tensor([swa_tail_len], dtype=torch.int64)
-            swa = swa_pool.alloc_extend(
-                none_yet.to(self.device, non_blocking=True),
-                none_yet,
-                tail.to(self.device, non_blocking=True),
-                tail,
-                torch.full((1,), NO_LOC, dtype=torch.int64, device=self.device),
-                swa_tail_len,
-                swa_pages,
-            )
+            swa = self._alloc_swa_tail(swa_pool, swa_tail_len, swa_pages)
             self._pair(full[extend_num_tokens - swa_tail_len :], swa)
         clears = self.profile.tail_clears
         if clears == "always" or (clears == "nonempty" and swa_tail_len):
@@ -274,6 +257,16 @@ class SWATokenToKVPoolAllocator(SWARelease):
     def _check_backup(self) -> None:
         if self.profile.backup == "unsupported":
             raise NotImplementedError
+
+    def _alloc_swa_tail(
+        self, pool: PagedTokenToKVPoolAllocator, tail_tokens: int, tail_pages: int
+    ) -> torch.Tensor | None:
+        """SWA slots of a tail, which begins on a page of its own: [tail_tokens]."""
+        rows = torch.tensor([[0], [tail_tokens], [NO_LOC]], dtype=torch.int64)
+        prefix_lens, seq_lens, last_loc = rows.to(self.device, non_blocking=True)
+        return pool.alloc_extend(
+            prefix_lens, rows[0], seq_lens, rows[1], last_loc, tail_tokens, tail_pages
+        )
 
     def _pair(self, full: torch.Tensor | None, swa: torch.Tensor | None) -> torch.Tensor:
         if full is None or swa is None:
