@@ -12,6 +12,7 @@ from swasim.timeline import Timeline, TimelineRow, detail_of
 from swasim.trace.events import op_of
 
 DEFAULT_MAX_FINDINGS = 200
+MAX_EXCEPTION_WARNINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Summary:
         full_available, swa_available: tokens, after the last event.
         errors, warnings, notes: findings by severity, consequences included.
         consequences: findings that follow from an earlier one.
+        by_kind: how many of each kind, in order of first appearance; hidden ones included.
         hidden: findings beyond the limit, counted above and not listed.
         suppressed: findings that a suppression or the baseline took out, counted nowhere else.
         truncated_line: line at which the trace was cut off, or None.
@@ -39,6 +41,7 @@ class Summary:
     warnings: int = 0
     notes: int = 0
     consequences: int = 0
+    by_kind: tuple[tuple[str, int], ...] = ()
     hidden: int = 0
     suppressed: int = 0
     truncated_line: int | None = None
@@ -88,6 +91,7 @@ class Collector:
         self._max_findings = max_findings
         self._keep = keep
         self._counts = {"error": 0, "warning": 0, "note": 0}
+        self._by_kind: dict[str, int] = {}
         self._consequences = self._hidden = self._suppressed = 0
         self._events = self._calls = self._refused = self._raised = self._skipped = 0
 
@@ -102,7 +106,8 @@ class Collector:
         effect = step.effect
         if effect is not None:
             self._calls += 1
-            self._raised += effect.raised is not None
+            if effect.raised is not None:
+                self._note_exception(step, effect.raised)
             self._refused += step.result == "refused"
         if step.skipped:
             self._skipped += 1
@@ -114,6 +119,18 @@ class Collector:
             if finding.at.event != step.entry.number:
                 self.timeline.mark(finding.at.event, finding.kind)
         return tuple(f.kind for f in findings if f.at.event == step.entry.number)
+
+    def _note_exception(self, step: Step, raised: str) -> None:
+        """An exception that neither the trace nor a finding speaks of gets a sentence."""
+        self._raised += 1
+        event = step.entry.event
+        if step.findings or event.expect is not None or self._raised > MAX_EXCEPTION_WARNINGS:
+            return
+        text = step.effect.raised_text if step.effect else ""
+        self.warnings.append(
+            f"line {step.entry.line}: {op_of(event)} raised {raised}"
+            + (f": {text}" if text else "")
+        )
 
     def show(self, step: Step, kinds: tuple[str, ...], *, interesting: bool) -> None:
         """Offer the step's row to the free-space table."""
@@ -128,6 +145,7 @@ class Collector:
             self._suppressed += 1
             return False
         self._counts[finding.severity] += 1
+        self._by_kind[finding.kind] = self._by_kind.get(finding.kind, 0) + 1
         self.errors += finding.severity == "error"
         self._consequences += finding.cause is not None
         if len(self.findings) < self._max_findings:
@@ -158,6 +176,7 @@ class Collector:
             warnings=self._counts["warning"],
             notes=self._counts["note"],
             consequences=self._consequences,
+            by_kind=tuple(self._by_kind.items()),
             hidden=self._hidden,
             suppressed=self._suppressed,
             truncated_line=truncated_line,

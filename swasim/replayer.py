@@ -104,6 +104,8 @@ class Replayer:
         expect = ev.expectation(entry.event)
         if expect is not None:
             findings += self._check_expectation(entry, resolved, effect, expect, findings)
+        elif effect is not None and _is_failure(effect) and not _has_error(findings):
+            findings.append(self._unexpected_exception(entry, resolved, effect))
         full, swa = self.available
         return Step(
             entry,
@@ -148,6 +150,17 @@ class Replayer:
             notes=("from here on recorded slots are translated to those of this replay",),
         )
 
+    def _unexpected_exception(self, entry: Entry, resolved: Resolved, effect: Effect) -> Finding:
+        """A call failed, nothing that was found explains it, and the trace does not expect it."""
+        return self.sanitizer.build.build(
+            "expectation-failed",
+            f"{op_of(entry.event)} raised {effect.raised}, which the trace does not expect",
+            moment_of(entry, resolved),
+            expected="raises: no exception",
+            actual=f"raises: {effect.raised}",
+            notes=(effect.raised_text,) if effect.raised_text else (),
+        )
+
     def _check_expectation(
         self,
         entry: Entry,
@@ -190,3 +203,20 @@ class Replayer:
 def _short(slots: object) -> str:
     text = "None" if slots is None else str(slots)
     return text if len(text) <= 200 else text[:196] + " ..."
+
+
+def _has_error(findings: list[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
+
+
+def _is_failure(effect: Effect) -> bool:
+    """Whether a call failed by itself. An assertion that fired before anything changed is a
+    refusal: the allocator said no to its caller."""
+    changed = (
+        effect.full_taken
+        or effect.full_returned
+        or effect.swa_taken
+        or effect.swa_returned
+        or effect.mapped_slots
+    )
+    return effect.raised is not None and (effect.raised != "AssertionError" or bool(changed))

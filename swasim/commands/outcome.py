@@ -53,11 +53,10 @@ def judged(comparison: Comparison) -> list[Replay]:
 
 def _fails(replay: Replay, words: frozenset[str]) -> bool:
     # The counts cover findings that --max-findings hid; the list does not.
-    counts = {
-        "error": replay.summary.errors,
-        "warning": replay.summary.warnings,
-        "note": replay.summary.notes,
+    summary = replay.summary
+    counts = dict(summary.by_kind) | {
+        "error": summary.errors,
+        "warning": summary.warnings,
+        "note": summary.notes,
     }
-    if any(counts[word] for word in words & counts.keys()):
-        return True
-    return any(finding.kind in words for finding in replay.findings)
+    return any(counts.get(word) for word in words)

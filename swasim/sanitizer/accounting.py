@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swasim.geometry import Pool
 from swasim.sanitizer.findings import Finding
-from swasim.sanitizer.scene import Scene, short_list
+from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PoolTruth
 
 
@@ -31,7 +31,7 @@ def _check_overflow(scene: Scene, pool: PoolTruth, available: int, size_tokens: 
     cause = pool.excess or scene.first_error() or _padding_fault(pool)
     scene.report(
         "accounting-overflow",
-        f"{pool.name} pool: {available} tokens available of {size_tokens}",
+        f"{pool.label} pool: {available} tokens available of {size_tokens}",
         pool=pool.name,
         cause=cause,
     )
@@ -46,7 +46,7 @@ def _report_mismatch(scene: Scene, pool: PoolTruth, available: int, counted: int
     page_size = scene.truth.geometry.page_size
     scene.report(
         "accounting-mismatch",
-        f"{pool.name} pool says {available} tokens available, its lists hold {counted}",
+        f"{pool.label} pool says {available} tokens available, its lists hold {counted}",
         pool=pool.name,
         cause=scene.first_error(),
     )
@@ -75,12 +75,13 @@ def _check_idle_pool(scene: Scene, pool: PoolTruth) -> None:
         record = pool.pages[pages[0]]
         scene.report(
             "leaked-page",
-            f"{len(pages)} {pool.name} pages are live in idle pools: {short_list(pages, 4)}",
+            f"idle pools with {counted(len(pages), f'live {pool.label} page')}: "
+            f"{short_list(pages, 4)}",
             pool=pool.name,
             page=pages[0],
             cause=record.fault,
             owner=record.allocated,
-            notes=(f"{pool.name} pages {short_list(pages, 16)}",),
+            notes=(f"{pool.label} pages {short_list(pages, 16)}",),
         )
         for page in pages:
             pool.lose(page)
@@ -100,9 +101,10 @@ def names_out_of_range(scene: Scene) -> None:
     for slots, where in groups:
         if slots:
             last = geometry.slot_limit(where) - 1
+            label = scene.truth.pool(where).label
             scene.report(
                 "index-out-of-range",
-                f"{call.op} names slot {short_list(slots, 3)}, the {where} pool ends at {last}",
+                f"{call.op} names slot {short_list(slots, 3)}, the {label} pool ends at {last}",
                 pool=where,
                 slots=slots[:64],
             )

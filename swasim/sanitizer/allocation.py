@@ -5,7 +5,7 @@ from __future__ import annotations
 from swasim.geometry import NO_LOC, PAD_PAGE, UNMAPPED, Pool
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.mapping import apply_mapping_writes, check_remap_in_group, suspect_orphan
-from swasim.sanitizer.scene import Scene, short_list
+from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
 
 GROWING_OPS = frozenset({"alloc_extend", "alloc_decode", "alloc_extend_swa_tail"})
@@ -139,7 +139,7 @@ def _take_pages(scene: Scene, pool: Pool, pages: list[int]) -> None:
         if page == PAD_PAGE:
             scene.report(
                 "padding-page",
-                f"padding page 0 of the {pool} pool is handed out",
+                f"padding page 0 of the {truth.label} pool is handed out",
                 pool=pool,
                 page=page,
                 cause=record.fault if record else None,
@@ -147,7 +147,7 @@ def _take_pages(scene: Scene, pool: Pool, pages: list[int]) -> None:
         elif record is not None and record.live:
             scene.report(
                 "page-aliased",
-                f"{pool} page {page} is handed out while it is live: two owners",
+                f"{truth.label} page {page} is handed out while it is live: two owners",
                 pool=pool,
                 page=page,
                 cause=record.fault,
@@ -171,13 +171,14 @@ def _check_half_allocation(scene: Scene) -> None:
         if not kept:
             continue
         how = f"raised {effect.raised}" if effect.raised else "returned None"
+        pages = counted(len(kept), f"{truth.label} page")
         finding = scene.report(
             "half-allocation",
-            f"{call.op} {how} and keeps {len(kept)} {truth.name} pages that nobody was given",
+            f"{call.op} {how} and keeps {pages} that nobody was given",
             pool=truth.name,
             page=kept[0],
             cause=scene.first_error(),
-            notes=(f"{truth.name} pages {short_list(kept)}",),
+            notes=(f"{truth.label} pages {short_list(kept)}",),
         )
         for page in kept:
             truth.lose(page)
@@ -252,8 +253,8 @@ def _check_false_exhaustion(scene: Scene) -> None:
         if lost and free < need <= free + lost:
             scene.report(
                 "false-exhaustion",
-                f"{call.op} is refused: {need} {truth_pool.name} pages wanted, {free} free, "
-                f"{lost} lost",
+                f"{call.op} refused: {need} of {truth_pool.label} pages wanted, "
+                f"{free} free, {lost} lost",
                 pool=truth_pool.name,
                 cause=cause,
             )

@@ -48,7 +48,7 @@ def _flush(scene: Scene, group: FreeGroup, pool: PoolTruth, returned: list[int])
             if nth == 1:
                 scene.report(
                     "padding-page",
-                    f"padding page 0 of the {pool.name} pool is released",
+                    f"padding page 0 of the {pool.label} pool is released",
                     pool=pool.name,
                     page=page,
                     cause=scene.first_error(),
@@ -72,7 +72,7 @@ def _report_double(
     ]
     scene.report(
         "double-free",
-        f"{pool.name} page {page} is released again while it is free",
+        f"{pool.label} page {page} is released again while it is free",
         pool=pool.name,
         page=page,
         at=asked,
@@ -89,7 +89,7 @@ def _report_unqueued(
     """The group released a live page that no call had queued."""
     scene.report(
         "foreign-free",
-        f"the free group releases {pool.name} page {page}, which no call in it named",
+        f"the free group releases {pool.label} page {page}, which no call in it named",
         pool=pool.name,
         page=page,
         owner=record.allocated,

@@ -12,7 +12,7 @@ from swasim.sanitizer.mapping import (
     check_cut_from_full,
     check_stale_entries,
 )
-from swasim.sanitizer.scene import Scene, short_list
+from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
 from swasim.sanitizer.window import Window
 
@@ -186,7 +186,7 @@ def _report_padding(scene: Scene, pool: PoolTruth) -> None:
         return
     scene.report(
         "padding-page",
-        f"padding page 0 of the {pool.name} pool is released",
+        f"padding page 0 of the {pool.label} pool is released",
         pool=pool.name,
         page=PAD_PAGE,
         slots=_unmapped_slots(scene) if pool.name == "swa" else (),
@@ -212,9 +212,9 @@ def _report_double(scene: Scene, pool: PoolTruth, page: int, record: PageTruth |
     never = record is None or record.allocated is None
     scene.report(
         "double-free",
-        f"{pool.name} page {page} is released, but was never allocated"
+        f"{pool.label} page {page} is released, but was never allocated"
         if never
-        else f"{pool.name} page {page} is released again while it is free",
+        else f"{pool.label} page {page} is released again while it is free",
         pool=pool.name,
         page=page,
         slots=_slots_named(scene, pool, page),
@@ -228,7 +228,7 @@ def _report_double(scene: Scene, pool: PoolTruth, page: int, record: PageTruth |
 def _report_foreign(scene: Scene, pool: PoolTruth, page: int, record: PageTruth) -> None:
     scene.report(
         "foreign-free",
-        f"{pool.name} page {page} is released by a call that names no slot of its owner",
+        f"{pool.label} page {page} is released by a call that names no slot of its owner",
         pool=pool.name,
         page=page,
         slots=_slots_named(scene, pool, page),
@@ -290,12 +290,12 @@ def report_missing(scene: Scene, pool: PoolTruth, pages: list[int], asked: Momen
     """Pages whose release was asked for and that never entered the free list."""
     finding = scene.report(
         "accounting-mismatch",
-        f"{len(pages)} released {pool.name} pages never reached the free list",
+        f"{counted(len(pages), f'released {pool.label} page')} never reached the free list",
         pool=pool.name,
         page=pages[0],
         released=asked,
         cause=scene.first_error(),
-        notes=(f"{pool.name} pages {short_list(pages)}",),
+        notes=(f"{pool.label} pages {short_list(pages)}",),
     )
     for page in pages:
         pool.lose(page)
@@ -335,12 +335,16 @@ def _check_partial(scene: Scene, partial: list[tuple[Pool, int, int, int]]) -> N
         if page in returned:
             scene.report(
                 "partial-page-free",
-                f"{count} of {live} live tokens of {pool} page {page} are named, all of it goes",
+                f"{count} of {live} live tokens of {_page(scene, pool, page)} named, all go",
                 pool=pool,
                 page=page,
                 slots=_slots_named(scene, scene.truth.pool(pool), page),
                 released=scene.moment,
             )
+
+
+def _page(scene: Scene, pool: Pool, page: int) -> str:
+    return f"{scene.truth.pool(pool).label} page {page}"
 
 
 def _check_redundant(scene: Scene, named: Named, queued: bool) -> None:
@@ -350,7 +354,7 @@ def _check_redundant(scene: Scene, named: Named, queued: bool) -> None:
     ):
         scene.report(
             "redundant-free",
-            f"{scene.call.op} of {len(named.slots)} slots has no effect",
+            f"{scene.call.op} of {counted(len(named.slots), 'slot')} has no effect",
             pool="swa" if scene.call.op not in RELEASES_FULL else "full",
             slots=named.slots[:64],
         )

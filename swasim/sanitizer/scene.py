@@ -91,3 +91,8 @@ def short_list(values: Iterable[int], limit: int = 6) -> str:
     items = list(values)
     text = ", ".join(str(v) for v in items[:limit])
     return text if len(items) <= limit else f"{text} (+{len(items) - limit} more)"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 page", "2 pages"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

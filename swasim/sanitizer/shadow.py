@@ -71,6 +71,7 @@ class PoolTruth:
 
     def __init__(self, name: Pool, size_pages: int) -> None:
         self.name: Pool = name
+        self.label = "SWA" if name == "swa" else name
         self.size_pages = size_pages
         self.pages: dict[int, PageTruth] = {}
         self.free_pages = size_pages
