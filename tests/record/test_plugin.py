@@ -220,20 +220,16 @@ def test_guard_option_fails_unchanged_tests_with_the_finding(
     guarded.stdout.fnmatch_lines(["*error?stale-mapping?*", "*swasim replay *.jsonl*"])
 
 
-def test_guard_fixture_fails_the_test_with_the_finding(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guard_fixture_fails_the_test_with_the_finding(pytester: pytest.Pytester) -> None:
     fake_sglang.write(pytester.path)
-    fixture = GUARDED.replace("(8, 8)", "(8, 8)\n        swasim_guard(allocator)")
-    pytester.makepyfile(
-        fixture.replace("_twice()", "_twice(swasim_guard)").replace(
-            "_once()", "_once(swasim_guard)"
-        )
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), str(ROOT)]))
+    pytester.syspathinsert()
+    code = GUARDED.replace("(8, 8)", "(8, 8)\n        swasim_guard(allocator)")
+    for name in ("_twice", "_once"):
+        code = code.replace(f"{name}()", f"{name}(swasim_guard)")
+    pytester.makepyfile(code)
     arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
-    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=2, errors=1)
-    at_once = pytester.runpytest_subprocess(*arguments, "--swasim-at-once")
+    pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=2, errors=1)
+    at_once = pytester.runpytest_inprocess(*arguments, "--swasim-at-once")
     at_once.assert_outcomes(passed=1, failed=1)
     at_once.stdout.fnmatch_lines(["*allocator.free_swa(slots)*"])
 
