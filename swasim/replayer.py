@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swasim.allocator.base import Allocator
+from swasim.allocator.core import CorePair
 from swasim.allocator.registry import build
 from swasim.call import Call, Effect
 from swasim.config import SimConfig
@@ -79,6 +80,21 @@ class Replayer:
         self._geometry: Geometry = config.geometry
         self.available = (config.kv_size, config.kv_size_swa)
         self._diverged = False
+
+    def clone(self) -> Replayer:
+        """A replay in the same state that goes on by itself.
+
+        Raises:
+            UsageError: the allocator cannot be copied (only the core engine's can).
+        """
+        if not isinstance(self.allocator, CorePair):
+            raise UsageError(f"{self.allocator.name} cannot be copied: engine core only")
+        twin = object.__new__(Replayer)
+        twin.__dict__.update(self.__dict__)
+        twin.allocator = self.allocator.clone()
+        twin.resolver = self.resolver.clone()
+        twin.sanitizer = self.sanitizer.clone(twin.resolver.rows)
+        return twin
 
     def step(self, entry: Entry) -> Step:
         """Carry out one event.

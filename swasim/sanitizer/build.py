@@ -42,6 +42,14 @@ class FindingBuilder:
             "swa": truth.geometry.kv_size_swa,
         }
 
+    def clone(self, truth: Truth) -> FindingBuilder:
+        """A builder for findings about another truth with the same content."""
+        twin = object.__new__(FindingBuilder)
+        twin.__dict__.update(self.__dict__)
+        twin._truth = truth
+        twin.available_tokens = self.available_tokens.copy()
+        return twin
+
     def build(
         self,
         kind: str,

@@ -29,6 +29,12 @@ class RowTruth:
     broken: dict[int, None] = field(default_factory=dict)
     suspect: Finding | None = None
 
+    def clone(self) -> RowTruth:
+        """A row that says the same and can change on its own."""
+        return RowTruth(
+            self.length, self.allocated, self.dead_len, self.broken.copy(), self.suspect
+        )
+
 
 class RowIndex:
     """Rows by page and pages by row. Cost: the slots of each change."""
@@ -37,6 +43,13 @@ class RowIndex:
         self._page_size = page_size
         self.rows: dict[ReqName, RowTruth] = {}
         self.by_page: dict[int, dict[ReqName, tuple[int, int]]] = {}
+
+    def clone(self) -> RowIndex:
+        """An index that says the same and can change on its own."""
+        twin = RowIndex(self._page_size)
+        twin.rows = {req: row.clone() for req, row in self.rows.items()}
+        twin.by_page = {page: names.copy() for page, names in self.by_page.items()}
+        return twin
 
     def naming(self, full_page: int) -> list[tuple[ReqName, int, int]]:
         """Rows that name a page: row, first and last position on it."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from swasim.call import Call, Effect
 from swasim.config import SimConfig
+from swasim.geometry import Pool
 from swasim.sanitizer.accounting import check_accounts, check_idle, names_out_of_range
 from swasim.sanitizer.allocation import check_allocation
 from swasim.sanitizer.build import FindingBuilder
@@ -55,6 +56,26 @@ class Sanitizer:
         )
         self._states = StateKeeper()
         self._last = Moment(0, 0, "start")
+
+    def clone(self, rows: Mapping[ReqName, Row]) -> Sanitizer:
+        """A sanitizer that knows the same and watches another replay from here on.
+
+        Args:
+            rows: that replay's rows, equal in content to those watched so far.
+        """
+        twin = object.__new__(Sanitizer)
+        twin.truth = self.truth.clone()
+        twin.build = self.build.clone(twin.truth)
+        twin._suspects = self._suspects.clone()
+        twin._window = self._window.clone(rows)
+        twin._states = self._states.clone()
+        twin._last = self._last
+        return twin
+
+    @property
+    def suspected(self) -> list[tuple[Pool, int, str]]:
+        """Pool, page and kind of what the next events may still explain away."""
+        return self._suspects.pages()
 
     @property
     def row_index(self) -> RowIndex:

@@ -54,6 +54,20 @@ class PageTruth:
         self.mapped: Moment | None = None
         self.fault: Finding | None = None
 
+    def clone(self) -> PageTruth:
+        """A record that says the same and can change on its own."""
+        twin = object.__new__(PageTruth)
+        twin.live = self.live
+        twin.queued = self.queued
+        twin.copies = self.copies
+        twin.fill = self.fill
+        twin.held = self.held
+        twin.allocated = self.allocated
+        twin.released = self.released
+        twin.mapped = self.mapped
+        twin.fault = self.fault
+        return twin
+
     @property
     def state(self) -> PageState:
         """Where the page is: with an owner, on its way back, in the free list, or nowhere."""
@@ -82,6 +96,14 @@ class PoolTruth:
         self.overflown = False
         self.account_offset_pages = 0
         self._before: dict[int, PageLook] = {}
+
+    def clone(self) -> PoolTruth:
+        """A pool that says the same and can change on its own; without the last event's strips."""
+        twin = object.__new__(PoolTruth)
+        twin.__dict__.update(self.__dict__)
+        twin.pages = {page: record.clone() for page, record in self.pages.items()}
+        twin._before = {}
+        return twin
 
     @property
     def lost_pages(self) -> int:
@@ -186,6 +208,14 @@ class MappingTruth:
         self.pointing: dict[int, dict[int, int]] = {}
         self.stale: dict[int, Finding] = {}
 
+    def clone(self) -> MappingTruth:
+        """A mapping that says the same and can change on its own."""
+        twin = MappingTruth(self._page_size)
+        twin.entries = self.entries.copy()
+        twin.pointing = {page: owners.copy() for page, owners in self.pointing.items()}
+        twin.stale = self.stale.copy()
+        return twin
+
     def write(self, slot: int, swa_slot: int) -> None:
         """One entry changed to `swa_slot` (0: unmapped)."""
         size = self._page_size
@@ -259,6 +289,14 @@ class FreeGroup:
     slots: set[int] = field(default_factory=set)
     overwritten: dict[int, Finding] = field(default_factory=dict)
 
+    def clone(self) -> FreeGroup:
+        """A group with the same queue that can change on its own."""
+        queued: dict[Pool, dict[int, list[Moment]]] = {
+            pool: {page: calls.copy() for page, calls in pages.items()}
+            for pool, pages in self.queued.items()
+        }
+        return FreeGroup(self.opened, queued, self.slots.copy(), self.overwritten.copy())
+
 
 class Truth:
     """Both pools, the mapping between them, and the open free group."""
@@ -269,6 +307,16 @@ class Truth:
         self.swa = PoolTruth("swa", geometry.swa_pages)
         self.mapping = MappingTruth(geometry.page_size)
         self.group: FreeGroup | None = None
+
+    def clone(self) -> Truth:
+        """A truth that says the same and can change on its own."""
+        twin = object.__new__(Truth)
+        twin.geometry = self.geometry
+        twin.full = self.full.clone()
+        twin.swa = self.swa.clone()
+        twin.mapping = self.mapping.clone()
+        twin.group = None if self.group is None else self.group.clone()
+        return twin
 
     def pool(self, name: Pool) -> PoolTruth:
         """The pool of that name."""

@@ -16,6 +16,12 @@ class StateKeeper:
     def __init__(self) -> None:
         self._saved: dict[str, tuple[Owners, Owners]] = {}
 
+    def clone(self) -> StateKeeper:
+        """The same saved states; they never change."""
+        twin = StateKeeper()
+        twin._saved = self._saved.copy()
+        return twin
+
     def backup(self, scene: Scene) -> None:
         """Note the owners at this moment."""
         truth = scene.truth

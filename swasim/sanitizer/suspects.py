@@ -21,6 +21,16 @@ class Suspects:
     def __init__(self) -> None:
         self._by_page: dict[PageKey, Finding] = {}
 
+    def clone(self) -> Suspects:
+        """The same suspicions, to be dismissed or confirmed on their own."""
+        twin = Suspects()
+        twin._by_page = self._by_page.copy()
+        return twin
+
+    def pages(self) -> list[tuple[Pool, int, str]]:
+        """Pool, page and kind of each suspicion, in order."""
+        return [(pool, page, f.kind) for (pool, page), f in self._by_page.items()]
+
     def __len__(self) -> int:
         return len(self._by_page)
 

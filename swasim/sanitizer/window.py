@@ -42,6 +42,14 @@ class Window:
         if sliding_window_size:
             self._back = sliding_window_size - 1 if includes_self else sliding_window_size
 
+    def clone(self, rows: Mapping[ReqName, Row]) -> Window:
+        """A watcher that knows the same and watches other rows with the same content."""
+        twin = object.__new__(Window)
+        twin.__dict__.update(self.__dict__)
+        twin._rows = rows
+        twin.index = self.index.clone()
+        return twin
+
     @property
     def back_tokens(self) -> int | None:
         """Tokens before its own position that a step reads; None: no window."""

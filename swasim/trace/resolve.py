@@ -63,6 +63,17 @@ class Resolver:
         self._number = 0
         self._op = ""
 
+    def clone(self) -> Resolver:
+        """A resolver with the same rows that can go on by itself."""
+        twin = object.__new__(Resolver)
+        twin.__dict__.update(self.__dict__)
+        twin.rows = {req: row.clone() for req, row in self.rows.items()}
+        twin._translation = self._translation.clone()
+        twin._finished = self._finished.copy()
+        twin._refused = self._refused.copy()
+        twin._saved = self._saved.copy()
+        return twin
+
     @property
     def diverged(self) -> bool:
         """Whether a recorded `out` differed from what this replay returned, at any event yet."""

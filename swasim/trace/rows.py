@@ -24,6 +24,14 @@ class Row:
         self.births: list[int] = []
         self.held = bytearray()
 
+    def clone(self) -> Row:
+        """A row with the same content that can change on its own."""
+        twin = object.__new__(Row)
+        twin.slots = self.slots.copy()
+        twin.births = self.births.copy()
+        twin.held = self.held.copy()
+        return twin
+
     def __len__(self) -> int:
         """Tokens in the row."""
         return len(self.slots)

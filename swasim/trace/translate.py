@@ -23,6 +23,13 @@ class Translation:
         self.diverged = False
         self._stands_for: dict[Pool, dict[int, int]] = {"full": {}, "swa": {}}
 
+    def clone(self) -> Translation:
+        """The same meanings, to be changed on their own."""
+        twin = object.__new__(Translation)
+        twin.diverged = self.diverged
+        twin._stands_for = {pool: known.copy() for pool, known in self._stands_for.items()}
+        return twin
+
     def learn(
         self, recorded: IndexList | UnsetType | None, returned: list[int] | None, pool: Pool
     ) -> None:
