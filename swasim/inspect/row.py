@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swasim.geometry import UNMAPPED
+from swasim.inspect.look import reads_back_to
 from swasim.inspect.records import PageWord, PeerWord, RowPiece
 from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Moment
@@ -13,12 +14,16 @@ from swasim.trace.rows import Row
 
 
 def pieces(replayer: Replayer, row: Row) -> tuple[RowPiece, ...]:
-    """The row, cut where the page, the peer, or anything else changes. Cost: its tokens."""
+    """The row, cut where the page, its peer, or anything else changes, and where the window begins.
+
+    Cost: its tokens.
+    """
     found: list[RowPiece] = []
+    border = reads_back_to(replayer, len(row))
     truth = replayer.sanitizer.truth
     for position, slot in enumerate(row.slots):
         piece = _piece(truth, position, slot, row.births[position], bool(row.held[position]))
-        if found and _continues(found[-1], piece):
+        if found and position != border and _continues(found[-1], piece):
             found[-1] = _extended(found[-1], piece)
         else:
             found.append(piece)

@@ -17,6 +17,8 @@ SPANS_SHOWN = 3
 RUNS_SHOWN = 6
 WIDE_COLUMNS = 120
 """From here on site and time have columns of their own."""
+SIDE_COLUMNS = 18
+"""Columns for the operation and for the state, on a narrower screen."""
 IMPLIED_BY = {"joined": "taken", "left": "released"}
 """What rows do with a page goes without saying where the page itself comes or goes."""
 
@@ -33,11 +35,9 @@ def write_life(life: PageLife, page_size: int, screen: Screen) -> None:
     else:
         screen.line("no event of the trace touches it")
     number = f"after event {life.last.event}" if life.last.event else "before the first event"
-    screen.line(
-        (f"at the end, {number}: ", "bold"),
-        now_text(life, life.end, page_size),
-        f" ({_totals(life)})" if life.events else "",
-    )
+    end = f"{number}: {now_text(life, life.end, page_size)}"
+    totals = f" ({_totals(life)})" if life.events else ""
+    screen.labelled("at the end", end + totals, indent=0, label_width=10)
 
 
 def _title(life: PageLife, page_size: int) -> str:
@@ -60,14 +60,15 @@ def _table(life: PageLife, *, wide: bool) -> Table:
     table = plain_table()
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("line", justify="right", no_wrap=True, style="dim")
-    table.add_column("op", overflow="fold", min_width=16)
+    narrow = None if wide else SIDE_COLUMNS
+    table.add_column("op", overflow="fold", max_width=narrow)
     moments = [event.first for event in life.events]
     if wide and any(moment.t is not None for moment in moments):
         table.add_column("t", justify="right", no_wrap=True)
     if wide and any(moment.site for moment in moments):
         table.add_column("site", overflow="fold")
-    table.add_column("what happened", overflow="fold", min_width=20)
-    table.add_column("then", overflow="fold", min_width=10)
+    table.add_column("what happened", overflow="fold")
+    table.add_column("then", overflow="fold", max_width=narrow)
     return table
 
 
@@ -146,7 +147,9 @@ def _acts(life: PageLife, acts: Sequence[Act], page_size: int, taken: int) -> It
         mapped = by_what.get("mapped")
         if act.what == "filled" and mapped is not None and mapped.slots == act.slots:
             yield f"{_slots(act)} handed out, mapped to {_others(life, mapped, page_size)}"
-        elif (act.what == "mapped" and "filled" in by_what and by_what["filled"].slots == act.slots) or IMPLIED_BY.get(act.what) in by_what:
+        elif (
+            act.what == "mapped" and "filled" in by_what and by_what["filled"].slots == act.slots
+        ) or IMPLIED_BY.get(act.what) in by_what:
             continue
         elif act.what == "taken":
             yield ("taken again" if taken else "taken") + _times(act)

@@ -148,7 +148,7 @@ def _grid(pool: PoolView, owners: Sequence[Owner], width: int, *, shorten: bool)
     signs = [(run, _sign(run, owners)) for run in pool.cells if run.first > 0]
     per_line = _per_line(width)
     scale = 1
-    shown = signs
+    shown: Signs = signs
     lines = list(_lines(shown, per_line))
     while shorten and len(lines) > MAP_LINES and scale < pool.size_pages:
         scale *= 2

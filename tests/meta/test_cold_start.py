@@ -54,6 +54,7 @@ def test_importing_swasim_does_not_load_torch() -> None:
         ("validate", "traces/pr27779.jsonl"),
         ("replay", "traces/pr27779.jsonl", "--allocator", "fixed"),
         ("compare", "--buggy", "--fixed"),
+        ("inspect", "traces/pr27779.jsonl", "--at", "2"),
     ],
     ids=" ".join,
 )
