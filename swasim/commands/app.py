@@ -29,6 +29,7 @@ from swasim.commands.compare import compare
 from swasim.commands.explain import explain
 from swasim.commands.grouping import SectionedCommand, expand
 from swasim.commands.inspect import inspect
+from swasim.commands.minimize import minimize
 from swasim.commands.output import notice, notice_failure
 from swasim.commands.record import record
 from swasim.commands.replay import replay
@@ -55,7 +56,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (replay, compare, inspect, validate, allocators, explain, record, triage):
+for verb in (replay, compare, inspect, minimize, validate, allocators, explain, record, triage):
     app.command(name=verb.__name__, cls=SectionedCommand, epilog=EPILOG)(expand(verb))
 
 

@@ -6,10 +6,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from swasim.commands.options import OutputOptions
 from swasim.replayer import Step
 from swasim.trace.reader import TraceReader
+
+if TYPE_CHECKING:
+    from swasim.minimize import Progress
 
 StepWatcher = Callable[[Step], None]
 
@@ -78,3 +82,33 @@ class _Bar:
             bar.update(task, completed=done, events=number)
 
         return update
+
+
+@contextlib.contextmanager
+def searching(options: OutputOptions) -> Iterator[Callable[[Progress], None] | None]:
+    """A function to tell how far a search is; None where nobody looks.
+
+    One line on a terminal, rewritten now and then, and gone when the search ends.
+    """
+    stream = sys.stderr
+    if options.quiet or options.no_progress or stream is None or not stream.isatty():
+        yield None
+        return
+    due = time.monotonic() + PATIENCE_SECONDS
+
+    def tell(progress: Progress) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now < due:
+            return
+        due = now + 0.1
+        text = f"{progress.doing}: {progress.events} of {progress.events_before} events"
+        text += f", {progress.replays} replays" if progress.replays else ""
+        stream.write(f"\r\x1b[K{text}")
+        stream.flush()
+
+    try:
+        yield tell
+    finally:
+        stream.write("\r\x1b[K")
+        stream.flush()

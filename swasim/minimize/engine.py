@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from swasim.config import SimConfig
 from swasim.errors import TraceError, UsageError
 from swasim.minimize.draft import Line
+from swasim.minimize.export import replay_command, trace_lines
 from swasim.minimize.gate import on_ideal
 from swasim.minimize.passes import FINISH, ROUND, Pass
 from swasim.minimize.passes.naming import rows_named
@@ -21,7 +22,7 @@ from swasim.minimize.target import Target
 from swasim.replayer import Replayer
 from swasim.run import TraceSource, config_for, reader_of
 from swasim.sanitizer.findings import Finding
-from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Header
+from swasim.trace.events import AnyEvent, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +78,13 @@ class Minimized:
     seed: int
 
     @property
-    def header(self) -> Header:
-        """The header that makes the trace replay as it did here."""
-        config = self.config
-        return Header(
-            swasim_trace=TRACE_VERSION,
-            page_size=config.page_size,
-            kv_size=config.kv_size,
-            kv_size_swa=config.kv_size_swa,
-            sliding_window_size=config.sliding_window_size,
-            need_sort=config.need_sort or None,
-        )
+    def lines(self) -> list[str]:
+        """Header and events as they stand in a file."""
+        return list(trace_lines(self))
+
+    def command(self, path: str) -> str:
+        """The command that shows the finding, for a trace at `path`."""
+        return replay_command(self, path)
 
 
 def minimize(
@@ -146,7 +143,6 @@ def minimize(
         target=recording.target,
         controlled=False,
         judge=test,
-        deadline=None if budget_s is None else started + budget_s,
         progress=progress,
         random=random.Random(seed),
         events_before=len(recording.done),
@@ -156,6 +152,8 @@ def minimize(
     slice_name = _first(search, Slicer(recording, config), recording, config)
     assert search.best is not None
     slice_events = len(search.best.done)
+    # Only now: whatever the budget, there is a trace to hand back.
+    search.deadline = None if budget_s is None else started + budget_s
     helped, stopped = _shrink(search)
     best = search.best
     return Minimized(
@@ -224,7 +222,8 @@ def _first(search: Search, slicer: Slicer, recording: Recording, config: SimConf
             if smaller != config and search.offer(lines, smaller):
                 return name
     if search.judge is not None:
-        raise UsageError("--test: the judge does not find the trace itself interesting")
+        said = getattr(search.judge, "said", "says no")
+        raise UsageError(f"the judge does not find the trace itself interesting: it {said}")
     if search.offer_events([done.event for done in recording.done], config):
         return "everything up to the finding"
     raise UsageError("the finding is gone when the trace is replayed a second time")
