@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from swasim.record.guard import Guard
+    from swasim.recorder.guard import Guard
     from swasim.sanitizer.findings import Finding
 
 
@@ -55,7 +55,7 @@ class GuardFactory:
             allocator: an SGLang SWATokenToKVPoolAllocator, or any object of that shape.
             at_once: fail inside the call that is at fault; default: `--swasim-at-once`.
         """
-        from swasim.record.guard import Guard
+        from swasim.recorder.guard import Guard
 
         wanted = self._at_once if at_once is None else at_once
         guard = Guard(allocator, self._fail_at_once if wanted else None, _unused_path())
@@ -93,7 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """With `--swasim-guard`, hook the allocator's constructor for when it is imported."""
     if not config.getoption("--swasim-guard", default=False):
         return
-    from swasim.record.plugin import when_built
+    from swasim.recorder.plugin import when_built
 
     factory = GuardFactory(config.getoption("--swasim-at-once"))
     config.pluginmanager.register(_Watcher(factory), "swasim-guard")

@@ -76,8 +76,8 @@ def record(
     import os
 
     from swasim.commands.output import notice
-    from swasim.record import launch
-    from swasim.record.plugin import settings
+    from swasim.recorder import launch
+    from swasim.recorder.plugin import settings
 
     env = launch.environment(
         os.environ, output, max_bytes=max_bytes, ring=ring, check_mapping=check_mapping

@@ -55,7 +55,7 @@ def _flush(scene: Scene, group: FreeGroup, pool: PoolTruth, returned: list[int])
                 )
         elif record is None or not record.live:
             _report_double(scene, pool, page, record, calls[nth - 1] if nth <= len(calls) else None)
-        elif not calls:
+        elif not calls and not (pool.name == "swa" and page in group.peers):
             _report_unqueued(scene, group, pool, page, record)
         pool.put(page, scene.moment)
         scene.suspects.dismiss(pool.name, page)

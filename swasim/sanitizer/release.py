@@ -267,6 +267,8 @@ def _wait_or_miss(scene: Scene, named: Named) -> bool:
     group = scene.truth.group
     if group is not None:
         group.slots.update(named.slots if scene.call.pool is None else ())
+        if scene.call.pool is None and named.full and not named.swa:
+            group.peers.update(scene.truth.mapping.peers(named.slots))
     elif scene.effect.raised:
         return False
     queued = False

@@ -279,6 +279,7 @@ class FreeGroup:
         opened: the call that opened it.
         queued: pool -> page -> the calls that queued it, in order.
         slots: full slots named by queued releases.
+        peers: live SWA peers of what `free_full` named; the allocator may release them, or not.
         overwritten: SWA page -> the call that rewrote its last entry while it waited.
     """
 
@@ -287,6 +288,7 @@ class FreeGroup:
         default_factory=lambda: {"full": {}, "swa": {}}
     )
     slots: set[int] = field(default_factory=set)
+    peers: set[int] = field(default_factory=set)
     overwritten: dict[int, Finding] = field(default_factory=dict)
 
     def clone(self) -> FreeGroup:
@@ -295,7 +297,9 @@ class FreeGroup:
             pool: {page: calls.copy() for page, calls in pages.items()}
             for pool, pages in self.queued.items()
         }
-        return FreeGroup(self.opened, queued, self.slots.copy(), self.overwritten.copy())
+        return FreeGroup(
+            self.opened, queued, self.slots.copy(), self.peers.copy(), self.overwritten.copy()
+        )
 
 
 class Truth:

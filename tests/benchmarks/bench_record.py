@@ -29,7 +29,7 @@ from swasim.allocator.tensor.swa import SWATokenToKVPoolAllocator
 from swasim.call import Call
 from swasim.config import SimConfig
 from swasim.errors import UsageError
-from swasim.record import record
+from swasim.recorder import record
 from swasim.trace.events import expand
 from swasim.trace.reader import open_trace
 from swasim.trace.resolve import Resolver

@@ -28,7 +28,7 @@ RANKS = {
     "run": 7,
     "lockstep": 8,
     "inspect": 8,
-    "record": 8,
+    "recorder": 8,
     "minimize": 8,
     "explore": 9,
     "fuzz": 9,
@@ -40,8 +40,8 @@ RANKS = {
 """Room to rank. A new room needs a line here: say where it stands."""
 
 ONLY_IN = {
-    "torch": {"allocator", "record"},
-    "sglang": {"allocator", "record"},
+    "torch": {"allocator", "recorder"},
+    "sglang": {"allocator", "recorder"},
     "typer": {"commands"},
     "click": {"commands"},
     "rich": {"reporters", "commands"},
@@ -49,7 +49,7 @@ ONLY_IN = {
 }
 """Outside package to the rooms that may import it."""
 
-LATE_IMPORTS = {"commands", "allocator", "record", "pytest_plugin"}
+LATE_IMPORTS = {"commands", "allocator", "recorder", "pytest_plugin"}
 """Rooms that may import inside a function, so that torch is loaded only when it is needed."""
 
 PRIVATE = ("/wo" + "rk/", "/tmp/" + "sgl", "/ro" + "ot/", "/ho" + "me/")

@@ -9,7 +9,7 @@ import sys
 
 import torch
 
-from swasim.record import record
+from swasim.recorder import record
 from tests.support.recording import extend, live
 
 

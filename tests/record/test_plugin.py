@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from swasim.errors import UsageError
-from swasim.record import launch, plugin
-from swasim.record.guard import Guard
+from swasim.recorder import launch, plugin
+from swasim.recorder.guard import Guard
 from tests.record import fake_sglang
 from tests.support.recording import events_of, extend, live
 from tests.support.tiny_allocator import TinyAllocator
@@ -178,7 +178,7 @@ def test_signals_and_exit_status_are_those_of_the_command(sent: int, tmp_path: P
     )
     code = (
         "import os, sys\n"
-        "from swasim.record import launch\n"
+        "from swasim.recorder import launch\n"
         "env = launch.environment(os.environ, 'rec')\n"
         "launch.become([sys.executable, '-c', sys.argv[1]], env)\n"
     )
@@ -236,7 +236,7 @@ def test_guard_fixture_fails_the_test_with_the_finding(pytester: pytest.Pytester
 
 def test_plugin_loads_without_torch() -> None:
     code = (
-        "import sys, swasim.pytest_plugin, swasim.record.plugin\n"
+        "import sys, swasim.pytest_plugin, swasim.recorder.plugin\n"
         "sys.exit(int('torch' in sys.modules or 'rich' in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

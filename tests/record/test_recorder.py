@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 import torch
 
-import swasim.record
+import swasim
 from swasim.errors import UsageError
-from swasim.record import record, tensors
+from swasim.recorder import record, tensors
 from swasim.trace.events import (
     Alloc,
     AllocDecode,
@@ -308,7 +308,7 @@ def test_defect_of_the_recorder_does_not_reach_the_server(
     pair = TinyAllocator(8, 8, 1, "cpu")
     recording = record(pair, tmp_path / "a.jsonl")
     recording._sites.caller = lambda depth: 1 / 0
-    with caplog.at_level(logging.WARNING, "swasim.record"):
+    with caplog.at_level(logging.WARNING, "swasim.recorder"):
         assert pair.alloc(1).tolist() == [1]
         assert pair.alloc(1).tolist() == [2]
     assert recording.stopped is not None

@@ -16,8 +16,8 @@ import pytest
 
 from swasim.allocator.tensor.swa import SWATokenToKVPoolAllocator
 from swasim.errors import TraceError, UsageError
-from swasim.record import record
-from swasim.record.sink import TraceFile
+from swasim.recorder import record
+from swasim.recorder.sink import TraceFile
 from swasim.trace.events import AllocExtend
 from swasim.trace.reader import open_trace
 from tests.support.recording import engine, events_of, extend, live, replayed, state_of
@@ -140,7 +140,7 @@ def test_full_disk_ends_the_recording_with_one_line_and_the_server_goes_on(
     real_init = TraceFile.__init__
     monkeypatch.setattr(TraceFile, "__init__", small)
     pair = live(kv_size=256, kv_size_swa=256)
-    with caplog.at_level(logging.WARNING, "swasim.record"):
+    with caplog.at_level(logging.WARNING, "swasim.recorder"):
         recording = record(pair, tmp_path / "a.jsonl")
         for _ in range(20):
             extend(pair, 8)
@@ -172,7 +172,7 @@ def test_recording_ends_before_it_grows_beyond_max_bytes(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = live(kv_size=256, kv_size_swa=256)
-    with caplog.at_level(logging.WARNING, "swasim.record"):
+    with caplog.at_level(logging.WARNING, "swasim.recorder"):
         recording = record(pair, tmp_path / "a.jsonl", max_bytes=1000)
         for _ in range(20):
             extend(pair, 8)

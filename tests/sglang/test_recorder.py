@@ -13,8 +13,8 @@ import torch
 
 from swasim.allocator import adapter, installed
 from swasim.config import SimConfig
-from swasim.record import forks, record
-from swasim.record.guard import Guard
+from swasim.recorder import forks, record
+from swasim.recorder.guard import Guard
 from swasim.trace.reader import open_trace
 from tests.sglang.side_by_side import NUMBERS, RELEASE, config_of, real, vectors
 from tests.support.recording import drive, events_of, replayed, state_of
@@ -75,7 +75,7 @@ class EntryPoint:
     """The entry point as the installed distribution declares it."""
 
     name = "swasim"
-    value = "swasim.record.plugin:register"
+    value = "swasim.recorder.plugin:register"
     dist = None
 
     def load(self) -> Any:

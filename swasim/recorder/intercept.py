@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from swasim.geometry import Pool
-from swasim.record import mapping as mapping_writes
-from swasim.record.calls import (
+from swasim.recorder import mapping as mapping_writes
+from swasim.recorder.calls import (
     PAIR_METHODS,
     POOL_METHODS_WITHOUT_EVENT,
     Arguments,
@@ -21,8 +21,8 @@ from swasim.record.calls import (
     parameter_order,
     pool_methods,
 )
-from swasim.record.patches import Patches
-from swasim.record.special import Backups
+from swasim.recorder.patches import Patches
+from swasim.recorder.special import Backups
 
 
 class Listener(Protocol):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from swasim.record.tensors import keep
+from swasim.recorder.tensors import keep
 
 SITE = "direct tensor write"
 ATTRIBUTE = "full_to_swa_index_mapping"

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import Any, cast
 
 from swasim.errors import SwasimError, UsageError
-from swasim.record import MappingCheck, forks, record
+from swasim.recorder import MappingCheck, forks, record
 
-logger = logging.getLogger("swasim.record")
+logger = logging.getLogger("swasim.recorder")
 
 PREFIX_VARIABLE = "SWASIM_RECORD"
 DEFAULT_MAX_BYTES = 1 << 30
@@ -207,7 +207,7 @@ def free_path(prefix: str, ranks_part: str) -> str:
 
 def when_built(action: Callable[[Any], object]) -> None:
     """Call `action` on every SWA allocator that SGLang builds in this process from now on."""
-    importing = importlib.import_module("swasim.record.importing")
+    importing = importlib.import_module("swasim.recorder.importing")
     classes = dict.fromkeys(MODULES, (CLASS,))
     importing.when_imported(classes, lambda cls: hook_class(cls, action))
 
@@ -238,5 +238,5 @@ def arm() -> None:
     watched = dict.fromkeys(MODULES, (CLASS,))
     for name, classes in OTHERS.items():
         watched[name] = (*watched.get(name, ()), *classes)
-    importing = importlib.import_module("swasim.record.importing")
+    importing = importlib.import_module("swasim.recorder.importing")
     importing.when_imported(watched, lambda cls: hook_class(cls, attach))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swasim.record.calls import Arguments, Method
+from swasim.recorder.calls import Arguments, Method
 from swasim.trace.events import AnyEvent, BackupState, Mark, RestoreState
 
 _MOST = 16

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from swasim.geometry import NO_LOC, UNMAPPED, Pool
-from swasim.record.tensors import keep, numbers
+from swasim.recorder.tensors import keep, numbers
 from swasim.trace.events import (
     Alloc,
     AnyEvent,

@@ -18,19 +18,19 @@ from typing import Any
 import torch
 
 from swasim.errors import UsageError
-from swasim.record import MappingCheck, forks
-from swasim.record import mapping as mapping_writes
-from swasim.record.calls import (
+from swasim.recorder import MappingCheck, forks
+from swasim.recorder import mapping as mapping_writes
+from swasim.recorder.calls import (
     Arguments,
     Method,
     set_mapping,
 )
-from swasim.record.intercept import Interceptor, pools_of
-from swasim.record.journal import Journal, NewState, WaitingCall
-from swasim.record.site import Sites, source_of
-from swasim.record.snapshot import take
-from swasim.record.special import Backups
-from swasim.record.tensors import keep, marker
+from swasim.recorder.intercept import Interceptor, pools_of
+from swasim.recorder.journal import Journal, NewState, WaitingCall
+from swasim.recorder.site import Sites, source_of
+from swasim.recorder.snapshot import take
+from swasim.recorder.special import Backups
+from swasim.recorder.tensors import keep, marker
 from swasim.trace.events import TRACE_VERSION, Header
 
 
@@ -53,7 +53,7 @@ class Recording:
         force: bool,
         note: str | None,
     ) -> None:
-        """Wrap `allocator`; arguments and errors are those of `swasim.record.record`."""
+        """Wrap `allocator`; arguments and errors are those of `swasim.record`."""
         _require_recordable(allocator, path, max_bytes, ring, check_mapping)
         self.path = path
         self.calls = 0

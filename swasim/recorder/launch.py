@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from swasim.errors import UsageError
-from swasim.record.plugin import PREFIX_VARIABLE
+from swasim.recorder.plugin import PREFIX_VARIABLE
 
 _INJECT = Path(__file__).parent / "inject"
 
@@ -28,7 +28,7 @@ def environment(
         base: environment to start from.
         prefix: files are `PREFIX.HOST.PID[.tpN…].jsonl`; made absolute, since servers change
             their directory.
-        max_bytes, ring, check_mapping: as for `swasim.record.record`; None leaves what `base` has.
+        max_bytes, ring, check_mapping: as for `swasim.record`; None leaves what `base` has.
     """
     result = dict(base)
     result[PREFIX_VARIABLE] = os.path.abspath(prefix)

@@ -16,7 +16,7 @@ def _arm() -> None:
     if not os.environ.get("SWASIM_RECORD"):
         return
     try:
-        from swasim.record.plugin import arm
+        from swasim.recorder.plugin import arm
     except ImportError as error:
         # Only a Python that could run SGLang is worth a word.
         if importlib.util.find_spec("sglang") is not None:

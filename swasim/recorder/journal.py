@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from swasim.errors import UsageError
-from swasim.record.calls import common_fields
-from swasim.record.sink import PlainSink, RecordingEndedError, RingSink
-from swasim.record.snapshot import Snapshot, rebuild
-from swasim.record.tensors import wait
+from swasim.recorder.calls import common_fields
+from swasim.recorder.sink import PlainSink, RecordingEndedError, RingSink
+from swasim.recorder.snapshot import Snapshot, rebuild
+from swasim.recorder.tensors import wait
 from swasim.trace.events import AnyEvent, Header, Mark
 from swasim.trace.writer import encode_event, encode_header
 
-logger = logging.getLogger("swasim.record")
+logger = logging.getLogger("swasim.recorder")
 
 FLUSH_SECONDS = 0.25
 """Longest time that a call waits in memory."""

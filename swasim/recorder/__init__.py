@@ -1,23 +1,18 @@
 """Record the calls of a live allocator as a trace that replays.
 
-    from swasim.record import record
-
-    with record(allocator, "run.jsonl"):
+    with swasim.record(allocator, "run.jsonl"):
         ...
 
-The package itself can be called too, so `swasim.record(allocator, path)` works whether or not
-the package was imported before. Nothing here imports torch until a recording begins.
+Nothing here imports torch until a recording begins.
 """
 
 from __future__ import annotations
 
-import sys
 from os import PathLike
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from swasim.record.recorder import Recording
+    from swasim.recorder.recorder import Recording
 
 __all__ = ["MappingCheck", "record"]
 
@@ -63,7 +58,7 @@ def record(
         UsageError: the object is no pair of pools, it is recorded already, a free group is open,
             or the path cannot be written.
     """
-    from swasim.record.recorder import Recording
+    from swasim.recorder.recorder import Recording
 
     return Recording(
         allocator,
@@ -74,11 +69,3 @@ def record(
         force=force,
         note=note,
     )
-
-
-class _CallablePackage(ModuleType):
-    def __call__(self, *args: Any, **kwargs: Any) -> Recording:
-        return record(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _CallablePackage

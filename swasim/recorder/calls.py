@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from swasim.geometry import Pool
-from swasim.record.tensors import index_list, keep, numbers
+from swasim.recorder.tensors import index_list, keep, numbers
 from swasim.trace.events import (
     Alloc,
     AllocDecode,

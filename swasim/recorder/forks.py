@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swasim.record.recorder import Recording
+    from swasim.recorder.recorder import Recording
 
 ACTIVE: weakref.WeakSet[Recording] = weakref.WeakSet()
 

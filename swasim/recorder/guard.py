@@ -18,12 +18,12 @@ from swasim.allocator.watched import Outcome, Watched
 from swasim.call import AllocatorState, Call, Effect
 from swasim.collect import Collector, Replay
 from swasim.config import SimConfig
-from swasim.record import mapping as mapping_writes
-from swasim.record.calls import Arguments, Method, set_mapping
-from swasim.record.intercept import Interceptor, pools_of
-from swasim.record.site import Sites, source_of
-from swasim.record.snapshot import rebuild, take
-from swasim.record.tensors import index_list
+from swasim.recorder import mapping as mapping_writes
+from swasim.recorder.calls import Arguments, Method, set_mapping
+from swasim.recorder.intercept import Interceptor, pools_of
+from swasim.recorder.site import Sites, source_of
+from swasim.recorder.snapshot import rebuild, take
+from swasim.recorder.tensors import index_list
 from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Expect, Header, Mark
@@ -49,7 +49,7 @@ class Guard:
         """Wrap `allocator`, whatever it holds already.
 
         Args:
-            allocator: an SGLang pair of pools, as for `swasim.record.record`.
+            allocator: an SGLang pair of pools, as for `swasim.record`.
             on_finding: called at each finding, inside the call that is at fault; an exception
                 leaves that call.
             trace: how findings call the calls that were made; whoever wants the file writes it.
