@@ -27,6 +27,7 @@ from swasim import __version__
 from swasim.commands.allocators import allocators
 from swasim.commands.compare import compare
 from swasim.commands.explain import explain
+from swasim.commands.explore import explore
 from swasim.commands.grouping import SectionedCommand, expand
 from swasim.commands.inspect import inspect
 from swasim.commands.minimize import minimize
@@ -56,7 +57,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (replay, compare, inspect, minimize, validate, allocators, explain, record, triage):
+for verb in (
+    replay,
+    compare,
+    inspect,
+    minimize,
+    explore,
+    validate,
+    allocators,
+    explain,
+    record,
+    triage,
+):
     app.command(name=verb.__name__, cls=SectionedCommand, epilog=EPILOG)(expand(verb))
 
 

@@ -19,6 +19,7 @@ RANKS = {
     "config": 2,
     "bundled": 2,
     "trace": 2,
+    "finds": 3,
     "allocator": 3,
     "sanitizer": 3,
     "triage": 3,

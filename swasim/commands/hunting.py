@@ -1,0 +1,98 @@
+"""What `fuzz` and `explore` share: options, their configuration, one line of progress."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from swasim.commands.grouping import option
+from swasim.commands.options import ConfigOptions, OutputOptions
+from swasim.commands.sources import locate_config
+from swasim.config import ResolvedConfig, resolve
+from swasim.errors import UsageError, unknown_name
+
+SEARCH = "Search"
+FOUND, INTERRUPTED = 1, 130
+
+DEFAULT_FOLDER = "swasim-finds"
+BAR_PATIENCE_SECONDS = 1.0
+BAR_STEP_SECONDS = 0.2
+
+Save = Annotated[
+    str,
+    option(
+        "--save",
+        section=SEARCH,
+        help=f"folder for the traces of what is found (default {DEFAULT_FOLDER}; '-': none)",
+        metavar="DIR",
+    ),
+]
+Collect = Annotated[
+    bool,
+    option("--collect", section=SEARCH, help="go on after the first find; gather distinct ones"),
+]
+Budget = Annotated[
+    float | None,
+    option("--budget", section=SEARCH, help="stop after so long", metavar="SECONDS", min=0.0),
+]
+
+
+def config_for_search(
+    options: ConfigOptions, allocator: str | None, base: Mapping[str, Any], whose: str
+) -> ResolvedConfig:
+    """Flags, environment and file over the defaults of a verb.
+
+    Args:
+        base: the verb's own defaults.
+        whose: the verb, for the origin of a value.
+    """
+    flags = options.flags() | ({} if allocator is None else {"allocator": allocator})
+    resolved = resolve(flags, os.environ, locate_config(options.config), base)
+    origins = {
+        key: f"default of {whose}" if origin == "trace header" else origin
+        for key, origin in resolved.origins.items()
+    }
+    return replace(resolved, origins=origins)
+
+
+def is_given(resolved: ResolvedConfig, key: str) -> bool:
+    """Whether somebody chose this value."""
+    return not resolved.origins[key].startswith("default")
+
+
+def check_format(name: str, known: tuple[str, ...]) -> None:
+    """Raises UsageError for a format that a search cannot be shown in."""
+    if name not in known:
+        raise UsageError(unknown_name("format", name, known))
+
+
+@contextlib.contextmanager
+def telling(options: OutputOptions) -> Iterator[Callable[[str], None] | None]:
+    """A function that shows one line of progress; None where nobody looks.
+
+    The line appears after a second, on a terminal only, and is gone when the search ends.
+    """
+    stream = sys.stderr
+    if options.quiet or options.no_progress or stream is None or not stream.isatty():
+        yield None
+        return
+    due = time.monotonic() + BAR_PATIENCE_SECONDS
+
+    def tell(text: str) -> None:
+        nonlocal due
+        now = time.monotonic()
+        if now >= due:
+            due = now + BAR_STEP_SECONDS
+            stream.write(f"\r\x1b[K{text}")
+            stream.flush()
+
+    try:
+        yield tell
+    finally:
+        stream.write("\r\x1b[K")
+        stream.flush()
