@@ -7,7 +7,7 @@ import pytest
 from swasim.allocator.core.pools import (
     PagedPool,
     TokenPool,
-    decode_pages,
+    page_starts,
     new_pages,
     page_disjoint,
 )
@@ -83,7 +83,7 @@ def test_an_extend_inside_a_page_without_last_slot_hands_out_slot_0() -> None:
 
 def test_a_decode_takes_a_page_for_each_request_whose_page_is_full() -> None:
     pool = PagedPool(40, 4, need_sort=False, profile=PAGED)
-    assert decode_pages([5, 6, 1], 4) == 2
+    assert page_starts([5, 6, 1], 4) == [0, 2]
     assert pool.alloc_decode([5, 6, 1], [35, 41, -1]) == [4, 42, 8]
 
 

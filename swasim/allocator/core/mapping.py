@@ -65,6 +65,8 @@ class CoreMapping:
         Raises:
             IndexError: a slot is outside the table; those before it have been written.
         """
+        if isinstance(values, list) and self._write_fresh(slots, values):
+            return
         entries, size, effect = self.entries, len(self.entries), self.effect
         changed, before, after = effect.mapped_slots, effect.mapped_from, effect.mapped_to
         try:
@@ -77,6 +79,53 @@ class CoreMapping:
                     after.append(value)
         except IndexError:
             raise self._out_of_bounds(slots) from None
+
+    def _write_fresh(self, slots: list[int], values: list[int]) -> bool:
+        """`write` of entries that are all unmapped, as most are; False: nothing was written."""
+        entries, effect = self.entries, self.effect
+        if not slots or min(slots) < 0 or max(slots) >= len(entries) or not all(values):
+            return False
+        held = [entries[slot] for slot in slots]
+        if any(held) or len(set(slots)) != len(slots):
+            return False
+        for slot, value in zip(slots, values, strict=False):
+            entries[slot] = value
+        effect.mapped_slots += slots
+        effect.mapped_from += [UNMAPPED] * len(slots)
+        effect.mapped_to += values
+        return True
+
+    def read_and_clear_pages(self, pages: list[int], page_size: int) -> list[int]:
+        """Entries of whole pages, in order, all of them 0 afterwards.
+
+        Args:
+            pages: ascending, each once.
+
+        Raises:
+            IndexError: a page reaches beyond the table; nothing has changed.
+        """
+        slots: list[int] = []
+        for page in pages:
+            slots += range(page * page_size, (page + 1) * page_size)
+        if not pages or pages[0] < 0 or slots[-1] >= len(self.entries):
+            peers = self.read(slots)
+            self.clear(slots)
+            return peers
+        peers = []
+        entries, unmapped = self.entries, [UNMAPPED] * page_size
+        for page in pages:
+            start, end = page * page_size, (page + 1) * page_size
+            peers += entries[start:end]
+            entries[start:end] = unmapped
+        effect = self.effect
+        if all(peers):
+            effect.mapped_slots += slots
+            effect.mapped_from += peers
+        elif any(peers):
+            effect.mapped_slots += [s for s, peer in zip(slots, peers, strict=True) if peer]
+            effect.mapped_from += filter(None, peers)
+        effect.mapped_to += [UNMAPPED] * (len(effect.mapped_slots) - len(effect.mapped_to))
+        return peers
 
     def clear(self, slots: list[int]) -> None:
         """Set entries to 0; as `write`."""

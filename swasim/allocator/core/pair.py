@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from swasim.allocator.core.pools import CorePool, decode_pages, new_pages
+from swasim.allocator.core.pools import CorePool, new_pages, page_starts
 from swasim.allocator.core.release import ReleasingPair, Segments
 from swasim.allocator.driver import UPSTREAM_ERRORS, note_exception, require_operation
 from swasim.call import Call, Effect, Segment
@@ -128,12 +128,11 @@ class CorePair(ReleasingPair):
         """
         self._require_pages("alloc_decode")
         swa_last_loc = self.mapping.read(last_loc)
-        if self.profile.decode_check == "joint":
-            count = decode_pages(seq_lens, self.page_size)
-            if not self._has_pages(count, count):
-                return None
-        slots = self.full_attn_allocator.alloc_decode(seq_lens, last_loc)
-        peers = self.swa_attn_allocator.alloc_decode(seq_lens, swa_last_loc)
+        starts = page_starts(seq_lens, self.page_size)
+        if self.profile.decode_check == "joint" and not self._has_pages(len(starts), len(starts)):
+            return None
+        slots = self.full_attn_allocator.alloc_next(starts, last_loc)
+        peers = self.swa_attn_allocator.alloc_next(starts, swa_last_loc)
         if slots is None or peers is None:
             return None
         return self._pair(slots, peers)

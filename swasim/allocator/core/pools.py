@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, repeat
+from operator import add
 from typing import Self
 
 from swasim.allocator.profile import Profile
@@ -113,6 +114,10 @@ class CorePool:
         raise NotImplementedError("alloc_extend is only for paged allocator")
 
     def alloc_decode(self, seq_lens: list[int], last_loc: list[int]) -> list[int] | None:
+        """Grow requests by a token; paged pools only."""
+        raise NotImplementedError("alloc_decode is only for paged allocator")
+
+    def alloc_next(self, starts: list[int], last_loc: list[int]) -> list[int] | None:
         """Grow requests by a token; paged pools only."""
         raise NotImplementedError("alloc_decode is only for paged allocator")
 
@@ -246,16 +251,19 @@ class PagedPool(CorePool):
 
     def alloc_decode(self, seq_lens: list[int], last_loc: list[int]) -> list[int] | None:
         """The next slot of each request, on a new page where the old one is full."""
-        if len(seq_lens) > len(self.free_pages):
+        return self.alloc_next(page_starts(seq_lens, self.page_size), last_loc)
+
+    def alloc_next(self, starts: list[int], last_loc: list[int]) -> list[int] | None:
+        """The slot behind each of `last_loc`, for the items `starts` the first of a new page."""
+        if len(last_loc) > len(self.free_pages):
             self.merge_and_sort_free()
-        pages = self._take_or_refuse(decode_pages(seq_lens, self.page_size))
+        pages = self._take_or_refuse(len(starts))
         if pages is None:
             return None
-        page_size, fresh = self.page_size, iter(pages)
-        return [
-            next(fresh) * page_size if seq_len % page_size == 1 else last + 1
-            for seq_len, last in zip(seq_lens, last_loc, strict=True)
-        ]
+        out = list(map(add, last_loc, repeat(1)))
+        for index, page in zip(starts, pages, strict=True):
+            out[index] = page * self.page_size
+        return out
 
     def free(self, slots: list[int]) -> None:
         """Return the pages of slots: ascending, each page once."""
@@ -264,8 +272,7 @@ class PagedPool(CorePool):
         if self.in_group:
             self.queue += slots
             return
-        page_size = self.page_size
-        self._release(sorted({slot // page_size for slot in slots}))
+        self._release(distinct_pages(slots, self.page_size))
 
     def free_segment(self, slots: list[int], start_pos: int) -> None:
         """Return the pages of a piece of a row in row order, one slot standing for its page.
@@ -318,9 +325,20 @@ def new_pages(prefix_lens: list[int], seq_lens: list[int], page_size: int) -> in
     )
 
 
-def decode_pages(seq_lens: list[int], page_size: int) -> int:
-    """Pages that a decode needs: one for each request whose new token is the first of a page."""
-    return sum(1 for length in seq_lens if length % page_size == 1)
+def page_starts(seq_lens: list[int], page_size: int) -> list[int]:
+    """The items of a decode whose new token is the first of a page: each needs one."""
+    offsets = [length % page_size for length in seq_lens]
+    if 1 not in offsets:
+        return []
+    return [index for index, offset in enumerate(offsets) if offset == 1]
+
+
+def distinct_pages(slots: list[int], page_size: int) -> list[int]:
+    """The pages of slots, ascending, each once; a run of slots is not looked at one by one."""
+    first, count = slots[0], len(slots)
+    if slots[-1] - first == count - 1 and slots == list(range(first, first + count)):
+        return list(range(first // page_size, slots[-1] // page_size + 1))
+    return sorted({slot // page_size for slot in slots})
 
 
 def require_aligned(start_pos: int, page_size: int) -> None:

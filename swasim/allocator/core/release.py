@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swasim.allocator.core.pools import page_disjoint, require_aligned
+from swasim.allocator.core.pools import distinct_pages, page_disjoint, require_aligned
 from swasim.allocator.core.state import PairState
 
 Segments = list[tuple[list[int], int]]
@@ -47,12 +47,12 @@ class ReleasingPair(PairState):
         if self.page_size == 1 and self.profile.segments == "pages":
             self._free_swa_pages(slots, self.profile.filter_page_size_1)
             return
-        whole = self.page_size > 1 and self.profile.free_swa_unit == "pages"
-        named = slots
-        if whole:
-            named = self._slots_of(sorted({slot // self.page_size for slot in slots}))
-        peers = self.mapping.read(named)
-        self.mapping.clear(named)
+        if self.page_size > 1 and self.profile.free_swa_unit == "pages":
+            pages = distinct_pages(slots, self.page_size)
+            peers = self.mapping.read_and_clear_pages(pages, self.page_size)
+        else:
+            peers = self.mapping.read(slots)
+            self.mapping.clear(slots)
         if self.in_group and self.profile.free_swa_queue == "resolved":
             self.swa_queue += peers
             return
@@ -161,7 +161,9 @@ class ReleasingPair(PairState):
         self.swa_attn_allocator.check_available("swa")
 
     def _release_swa(self, peers: list[int]) -> None:
-        self.swa_attn_allocator.free([peer for peer in peers if peer >= self.least_mapped])
+        if peers and min(peers) < self.least_mapped:
+            peers = [peer for peer in peers if peer >= self.least_mapped]
+        self.swa_attn_allocator.free(peers)
         if self.profile.swa_checks:
             self.swa_attn_allocator.check_available("swa")
 
