@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from swasim.config import SimConfig
 from swasim.errors import TraceError, UsageError
 from swasim.minimize.draft import Line
 from swasim.minimize.export import replay_command, trace_lines
-from swasim.minimize.gate import on_ideal
+from swasim.minimize.gate import on_ideal, shows
 from swasim.minimize.passes import FINISH, ROUND, Pass
 from swasim.minimize.passes.naming import rows_named
 from swasim.minimize.record import Recording, check_kind, record
@@ -82,6 +82,16 @@ class Minimized:
         """Header and events as they stand in a file."""
         return list(trace_lines(self))
 
+    def shown_by(self, events: Sequence[AnyEvent]) -> bool:
+        """Whether other events show the same finding, with the same side to blame.
+
+        Raises:
+            ValueError: an outside judge decided; there is no finding to compare with.
+        """
+        if self.target is None:
+            raise ValueError("an outside judge decided")
+        return shows(events, self.config, self.target, by_caller=self.by_caller)
+
     def command(self, path: str) -> str:
         """The command that shows the finding, for a trace at `path`."""
         return replay_command(self, path)
@@ -124,43 +134,46 @@ def minimize(
     started = time.monotonic()
     with reader_of(trace) as reader:
         config, _ = config_for(reader, config, settings)
-
-        def look(events: int) -> None:
-            if progress is not None:
-                progress(Progress("replaying the trace", events, events, 0))
-
         recording = record(
             reader,
             config,
             keep=keep,
             judged_outside=test is not None,
             expect_idle=expect_idle,
-            look=look,
+            look=_looker(progress),
         )
         name = reader.path
-    recorded_s = time.monotonic() - started
-    search = Search(
-        target=recording.target,
-        controlled=False,
-        judge=test,
-        progress=progress,
-        random=random.Random(seed),
-        events_before=len(recording.done),
-    )
+    search = Search(recording.target, judge=test, progress=progress, random=random.Random(seed))
+    start = _Start(name, started, time.monotonic(), budget_s, seed)
+    return _searched(search, recording, config, start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What the trace is called, when the work began, when it was replayed, how long it may take."""
+
+    trace: str
+    began: float
+    recorded: float
+    budget_s: float | None
+    seed: int
+
+
+def _searched(search: Search, recording: Recording, config: SimConfig, start: _Start) -> Minimized:
+    """Slice and shrink."""
+    search.events_before = len(recording.done)
     by_caller = _by_caller(recording, config)
     search.controlled = recording.target is not None and not by_caller
     slice_name = _first(search, Slicer(recording, config), recording, config)
-    assert search.best is not None
-    slice_events = len(search.best.done)
+    slice_events = len(search.events)
     # Only now: whatever the budget, there is a trace to hand back.
-    search.deadline = None if budget_s is None else started + budget_s
+    search.deadline = None if start.budget_s is None else start.began + start.budget_s
     helped, stopped = _shrink(search)
-    best = search.best
     return Minimized(
-        trace=name,
-        config=best.config,
-        events=best.events,
-        finding=best.finding,
+        trace=start.trace,
+        config=search.config,
+        events=search.events,
+        finding=search.found,
         target=recording.target,
         by_caller=by_caller,
         events_before=recording.events_total,
@@ -168,11 +181,18 @@ def minimize(
         slice_name=slice_name,
         slice_events=slice_events,
         helped=helped,
-        seconds=time.monotonic() - started,
-        record_seconds=recorded_s,
+        seconds=time.monotonic() - start.began,
+        record_seconds=start.recorded - start.began,
         stopped=stopped,
-        seed=seed,
+        seed=start.seed,
     )
+
+
+def _looker(progress: Callable[[Progress], None] | None) -> Callable[[int], None] | None:
+    """Tells of the replay of the trace itself."""
+    if progress is None:
+        return None
+    return lambda events: progress(Progress("replaying the trace", events, events, 0))
 
 
 def _by_caller(recording: Recording, config: SimConfig) -> bool:
@@ -243,12 +263,10 @@ def _shrink(search: Search) -> tuple[tuple[Helped, ...], str]:
             before = search.key
             for step in ROUND:
                 _work(search, step, times, events)
-            if search.key != before:
-                continue
-            length = len(search.events)
-            for step in FINISH:
-                _work(search, step, times, events)
-            if search.key == before or len(search.events) == length:
+            if search.key == before:
+                for step in FINISH:
+                    _work(search, step, times, events)
+            if search.key == before:
                 break
     except OutOfTimeError:
         stopped = "budget"

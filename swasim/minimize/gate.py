@@ -85,9 +85,22 @@ def run(lines: Iterable[Line], config: SimConfig, target: Target | None) -> Outc
     return Outcome(config, tuple(done), tuple(kept), found, available)
 
 
-def shows(events: Sequence[AnyEvent], config: SimConfig, target: Target) -> bool:
-    """Whether a finished trace shows the finding."""
-    outcome = run([Line(event) for event in events], config, target)
+def shows(
+    events: Sequence[AnyEvent], config: SimConfig, target: Target, *, by_caller: bool = True
+) -> bool:
+    """Whether a trace, as it would stand in a file, shows the finding.
+
+    Args:
+        by_caller: False: only where the ideal allocator does not show it too.
+    """
+    lines = [Line(event) for event in events]
+    return _found(lines, config, target) and (
+        by_caller or not _found(lines, on_ideal(config), target)
+    )
+
+
+def _found(lines: Sequence[Line], config: SimConfig, target: Target) -> bool:
+    outcome = run(lines, config, target)
     return outcome is not None and outcome.finding is not None
 
 

@@ -11,6 +11,7 @@ from swasim.config import SimConfig
 from swasim.minimize.draft import Lifter, Line
 from swasim.minimize.gate import Key, Outcome, key_of, on_ideal, run
 from swasim.minimize.target import Target, is_about_claims
+from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent
 from swasim.trace.writer import encode_event
 
@@ -52,7 +53,7 @@ class Search:
     """
 
     target: Target | None
-    controlled: bool
+    controlled: bool = False
     judge: Judge | None = None
     deadline: float | None = None
     progress: Callable[[Progress], None] | None = None
@@ -87,6 +88,11 @@ class Search:
         """The best trace."""
         assert self.best is not None
         return self.best.events
+
+    @property
+    def found(self) -> Finding | None:
+        """What the best trace shows."""
+        return self.best.finding if self.best is not None else None
 
     def offer(self, lines: Sequence[Line], config: SimConfig | None = None) -> bool:
         """Take the draft over if it passes the gate and is strictly smaller."""

@@ -18,6 +18,7 @@ class Target:
 
     Attributes:
         kind, pool, cause_kind: as of the finding.
+        allocated: its page had been allocated at all.
         first: it must be the first error of the trace that follows from no other; False: it may
             come after other errors.
     """
@@ -25,6 +26,7 @@ class Target:
     kind: str
     pool: Pool | None
     cause_kind: str | None
+    allocated: bool
     first: bool
 
     def matches(self, finding: Finding) -> bool:
@@ -33,6 +35,7 @@ class Target:
             finding.kind == self.kind
             and finding.pool == self.pool
             and finding.cause_kind == self.cause_kind
+            and (finding.allocated is not None) == self.allocated
         )
 
     def judge(self, findings: Iterable[Finding]) -> Finding | bool:
@@ -52,7 +55,9 @@ class Target:
 
 def target_of(finding: Finding, *, first: bool) -> Target:
     """Keep this finding."""
-    return Target(finding.kind, finding.pool, finding.cause_kind, first)
+    return Target(
+        finding.kind, finding.pool, finding.cause_kind, finding.allocated is not None, first
+    )
 
 
 def is_root(finding: Finding) -> bool:

@@ -51,4 +51,4 @@ FINISH = (
     Pass("single events", "leaves out any one event, as it stands in the file", events.drop_single),
     Pass("pairs", "leaves out any two events", events.drop_pairs),
 )
-"""After a round; where one of these drops an event, the round starts again."""
+"""After a round that did not help; where one of these does, the round starts again."""

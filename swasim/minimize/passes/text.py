@@ -37,7 +37,21 @@ def plain_forms(search: Search) -> None:
                 if hasattr(event, name)
             }
             lines[at] = lines[at]._replace(event=plainer(**fields))
-            search.offer(lines)
+        elif isinstance(event, ev.AllocExtendSwaTail) and event.req is not None:
+            lines[at] = lines[at]._replace(event=_as_extend(event))
+        else:
+            continue
+        search.offer(lines)
+
+
+def _as_extend(event: ev.AllocExtendSwaTail) -> AnyEvent:
+    assert event.req is not None
+    return ev.AllocExtend(
+        reqs=[event.req],
+        prefix_lens=[event.prefix_len or 0],
+        seq_lens=[event.seq_len],
+        expect=event.expect,
+    )
 
 
 def rename(search: Search) -> None:

@@ -1,0 +1,319 @@
+"""From a whole trace to its shortest form: the result, and what is promised of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from swasim import bundled
+from swasim.allocator import registry
+from swasim.config import SimConfig
+from swasim.errors import UsageError
+from swasim.fuzz.workload import Habits, Workload
+from swasim.minimize import Minimized, Progress, minimize
+from swasim.replayer import Replayer
+from swasim.sanitizer.kinds import KINDS
+from swasim.trace import events as ev
+from swasim.trace.events import AnyEvent, Entry
+from swasim.trace.reader import open_trace
+from tests.support.shrinking import parsed, small, written
+
+CASES = {info.trace: info.name for info in registry.known() if info.trace} | {
+    kind.trace: kind.allocator for kind in KINDS.values()
+}
+LESS_THAN_AN_ERROR = {kind.trace for kind in KINDS.values() if kind.severity != "error"} - {
+    "kinds/false-exhaustion.jsonl"
+}
+"""Their traces have no error at all; false-exhaustion follows from one."""
+
+
+def shrunk(trace: str) -> Minimized:
+    keep = trace.split("/")[1].removesuffix(".jsonl") if trace in LESS_THAN_AN_ERROR else None
+    return minimize(bundled.trace_path(trace), allocator=CASES[trace], keep=keep)
+
+
+@pytest.mark.parametrize("trace", CASES)
+def test_a_bundled_trace_is_1_minimal_and_shows_the_same(trace: str) -> None:
+    result = shrunk(trace)
+    assert len(result.events) <= result.events_before
+    assert result.shown_by(result.events)
+    for at in range(len(result.events)):
+        rest = [*result.events[:at], *result.events[at + 1 :]]
+        assert not result.shown_by(rest), written(rest)
+
+
+def test_regression_of_pr_27779_in_two_calls_on_one_page() -> None:
+    result = shrunk("pr27779")
+    assert written(result.events) == [
+        '{"op":"alloc_extend","seq_lens":[2],"reqs":["A"]}',
+        '{"op":"free_swa","req":"A","end":1}',
+    ]
+    assert (result.config.page_size, result.config.kv_size, result.config.kv_size_swa) == (2, 2, 2)
+    assert not result.by_caller
+    assert result.stopped == ""
+
+
+def test_keep_follows_another_kind_and_its_cause() -> None:
+    result = minimize(bundled.trace_path("pr27779"), allocator="buggy", keep="double-free")
+    assert str(result.target) == "double-free, swa pool, caused by stale-mapping"
+    assert written(result.events) == [
+        '{"op":"alloc_extend","seq_lens":[2],"reqs":["A"]}',
+        '{"op":"free_swa","req":"A","end":1}',
+        '{"op":"free_swa","req":"A"}',
+    ]
+
+
+def test_a_fault_of_the_allocator_is_not_shrunk_to_a_mistake_of_its_caller() -> None:
+    # `set_full_to_swa_mapping` of one page to two full pages would leave a stale entry anywhere.
+    events = parsed(
+        '{"op":"alloc_extend","reqs":["A","B"],"seq_lens":[4,4]}',
+        '{"op":"free_swa","req":"A","start":0,"end":1}',
+    )
+    result = minimize(events, small(page_size=4, allocator="buggy"))
+    assert not result.by_caller
+    assert result.config.page_size == 2
+
+
+def test_a_mistake_of_the_caller_is_named_as_such() -> None:
+    result = shrunk("kinds/double-free.jsonl")
+    assert result.by_caller
+
+
+def workload(
+    count: int, allocator: str, seed: int, fault: Sequence[str], *, page_size: int = 4
+) -> tuple[SimConfig, list[AnyEvent]]:
+    """Contract-respecting work with `fault` in the middle; REQ stands for a running request."""
+    rng = random.Random(seed)
+    size = 128 * page_size
+    config = SimConfig(
+        page_size=page_size,
+        kv_size=size,
+        kv_size_swa=size,
+        sliding_window_size=3 * page_size,
+        allocator=allocator,
+    )
+    replayer = Replayer(config)
+    profile = registry.profile(allocator)
+    work = Workload(
+        config.geometry,
+        profile.operations,
+        Habits(8, 4 * page_size, 3 * page_size),
+        rng,
+        replayer.resolver.rows,
+        skips_unmapped=profile.filter_page_size_1 and profile.filter_segments,
+    )
+    events: list[AnyEvent] = []
+    out: list[int] | None = None
+    pending = list(fault)
+    while len(events) < count + len(fault):
+        event = work.next_event(*replayer.available, out)
+        if pending and len(events) >= count // 2:
+            req = faulty_request(events, replayer, page_size)
+            if req is not None and not inside_a_group(events):
+                names = [line.replace("REQ", req) for line in pending]
+                pending = []
+                for made in parsed(*names):
+                    events.append(made)
+                    replayer.step(Entry(len(events), len(events), made))
+        events.append(event)
+        step = replayer.step(Entry(len(events), len(events), event))
+        out = step.effect.out if step.effect is not None else None
+    assert not pending
+    return config, events
+
+
+def faulty_request(events: list[AnyEvent], replayer: Replayer, page_size: int) -> str | None:
+    """A request that got two whole pages in one extend just now."""
+    event = events[-1]
+    if isinstance(event, ev.AllocExtend) and event.reqs:
+        for req in event.reqs:
+            row = replayer.resolver.rows.get(req)
+            if row is not None and len(row) >= 3 * page_size and len(set(row.births)) == 1:
+                return str(req)
+    return None
+
+
+def inside_a_group(events: list[AnyEvent]) -> bool:
+    kinds = [e for e in events if isinstance(e, ev.FreeGroupBegin | ev.FreeGroupEnd)]
+    return bool(kinds) and isinstance(kinds[-1], ev.FreeGroupBegin)
+
+
+FREE = '{"op":"free","req":"REQ","start":4,"end":8}'
+BURIED = {
+    "double free": ("fixed", (FREE, FREE), 3),
+    "window": (
+        "fixed",
+        (
+            '{"op":"free_swa","req":"REQ","start":8,"end":12}',
+            '{"op":"alloc_decode","reqs":["REQ"]}',
+        ),
+        3,
+    ),
+    "dropped group": (
+        "fault:38159",
+        (
+            '{"op":"free_group_begin"}',
+            FREE,
+            '{"op":"free_group_begin"}',
+            '{"op":"free_group_end"}',
+        ),
+        5,
+    ),
+    "stranded peer": ("fault:36723-free-full", ('{"op":"free_full","req":"REQ"}',), 3),
+}
+"""Name to allocator, what is buried, and how many events the smallest trace needs."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", BURIED)
+def test_a_fault_in_the_middle_of_generated_work_is_found_in_its_smallest_form(
+    name: str, seed: int
+) -> None:
+    allocator, fault, smallest = BURIED[name]
+    config, events = workload(600, allocator, seed, fault)
+    result = minimize(events, config)
+    assert len(result.events) <= smallest
+    assert result.slice_events < 40
+
+
+@pytest.mark.slow
+def test_the_effort_does_not_grow_with_the_trace() -> None:
+    results = []
+    for count in (500, 5000):
+        config, events = workload(count, "fixed", 1, (FREE, FREE))
+        results.append(minimize(events, config))
+    short, long = results
+    assert short.events == long.events
+    assert abs(short.replays - long.replays) < 30
+
+
+def test_equal_input_and_seed_give_an_equal_result() -> None:
+    config, events = workload(400, "fixed", 5, (FREE, FREE))
+    first, second = (minimize(events, config, seed=3) for _ in range(2))
+    assert first.events == second.events
+    assert first.config == second.config
+    assert first.replays == second.replays
+    assert first.helped == second.helped
+
+
+RADIX = ("0.5.12__p1__s2", "0.5.12__p4__s1", "0.5.12__p16__s3")
+
+
+@pytest.mark.parametrize("name", RADIX)
+def test_a_release_repeated_in_a_recorded_radix_trace_is_three_events_with_rows(
+    name: str,
+) -> None:
+    with open_trace(f"tests/data/recorded/radix/{name}.jsonl.zst") as reader:
+        header, events = reader.header, [entry.event for entry in reader]
+    at = middle_release(events)
+    result = minimize([header, *events[: at + 1], bare(events[at]), *events[at + 1 :]])
+    assert result.config.allocator == "sglang-0.5.12"
+    assert written(result.events) == [
+        '{"op":"alloc","need_size":1,"req":"A"}',
+        '{"op":"free","req":"A"}',
+        '{"op":"free","req":"A"}',
+    ]
+
+
+def middle_release(events: list[AnyEvent]) -> int:
+    """Index of a release outside of any group, half-way."""
+    found = []
+    grouped = False
+    for at, event in enumerate(events):
+        if isinstance(event, ev.FreeGroupBegin | ev.FreeGroupEnd):
+            grouped = isinstance(event, ev.FreeGroupBegin)
+        elif isinstance(event, ev.Free) and event.indices and not grouped:
+            found.append(at)
+    return found[len(found) // 2]
+
+
+def bare(event: AnyEvent) -> ev.Free:
+    assert isinstance(event, ev.Free)
+    return ev.Free(indices=event.indices)
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["slots", "rows"])
+def test_recorded_slots_become_rows_where_rows_can_say_it(raw: bool) -> None:
+    target = '"indices":[[4,8]]' if raw else '"req":"A","start":0,"end":4'
+    grow = '"last_loc":[-1],"prefix_lens":[0]' if raw else '"reqs":["A"]'
+    events = parsed(
+        f'{{"op":"alloc_extend",{grow},"seq_lens":[4]}}',
+        f'{{"op":"free",{target}}}',
+        f'{{"op":"free",{target}}}',
+    )
+    result = minimize(events, small(page_size=4))
+    assert written(result.events)[1:] == ['{"op":"free","req":"A"}'] * 2
+
+
+def test_a_trace_without_an_error_is_refused_with_what_there_is() -> None:
+    with pytest.raises(UsageError, match="no finding of severity error; found: partial-page-free"):
+        minimize(bundled.trace_path("kinds/partial-page-free"), allocator="fixed")
+
+
+def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'double-free'"):
+        minimize(bundled.trace_path("pr27779"), keep="doublefree")
+
+
+def test_a_spent_budget_hands_back_the_slice() -> None:
+    config, events = workload(400, "fixed", 2, (FREE, FREE))
+    result = minimize(events, config, budget_s=0.0)
+    assert result.stopped == "budget"
+    assert result.shown_by(result.events)
+    assert len(result.events) == result.slice_events
+
+
+def test_an_interrupt_hands_back_the_best_trace_so_far() -> None:
+    config, events = workload(400, "fixed", 2, (FREE, FREE))
+
+    def interrupt(progress: Progress) -> None:
+        if progress.doing == "smaller pools":
+            raise KeyboardInterrupt
+
+    result = minimize(events, config, progress=interrupt)
+    assert result.stopped == "interrupted"
+    assert result.shown_by(result.events)
+    assert len(result.events) < 10
+
+
+def test_an_interrupt_before_there_is_anything_is_passed_on() -> None:
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        minimize(bundled.trace_path("pr27779"), allocator="buggy", progress=interrupt)
+
+
+def test_an_outside_judge_decides_alone() -> None:
+    def frees_swa(config: SimConfig, events: Sequence[AnyEvent]) -> bool:
+        return any(isinstance(event, ev.FreeSwa) for event in events)
+
+    result = minimize(bundled.trace_path("pr27779"), test=frees_swa)
+    assert result.finding is None
+    assert written(result.events) == [
+        '{"op":"alloc","need_size":1,"req":"A"}',
+        '{"op":"free_swa","req":"A"}',
+    ]
+
+
+def test_a_judge_that_does_not_care_for_the_trace_is_an_error() -> None:
+    with pytest.raises(UsageError, match="does not find the trace itself interesting"):
+        minimize(bundled.trace_path("pr27779"), test=lambda config, events: False)
+
+
+def test_idle_pools_that_are_asked_for_stand_in_the_result() -> None:
+    events = parsed('{"op":"alloc_extend","reqs":["A"],"seq_lens":[4]}')
+    result = minimize(events, small(), expect_idle=True)
+    assert written(result.events) == [
+        '{"op":"alloc","need_size":1,"req":"A"}',
+        '{"op":"expect","expect":{"idle":true}}',
+    ]
+
+
+def test_an_expectation_that_fails_is_kept() -> None:
+    result = shrunk("kinds/expectation-failed.jsonl")
+    assert written(result.events) == [
+        '{"op":"alloc","need_size":1,"req":"A","expect":{"full_available":16}}'
+    ]
