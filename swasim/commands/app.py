@@ -28,6 +28,7 @@ from swasim.commands.allocators import allocators
 from swasim.commands.compare import compare
 from swasim.commands.explain import explain
 from swasim.commands.explore import explore
+from swasim.commands.fuzz import fuzz
 from swasim.commands.grouping import SectionedCommand, expand
 from swasim.commands.inspect import inspect
 from swasim.commands.minimize import minimize
@@ -62,6 +63,7 @@ for verb in (
     compare,
     inspect,
     minimize,
+    fuzz,
     explore,
     validate,
     allocators,

@@ -78,10 +78,10 @@ class ExploreOptions:
             metavar="NAMES",
         ),
     ] = None
-    against: Annotated[
+    control: Annotated[
         str | None,
         option(
-            "--against",
+            "--control",
             section=SEARCH,
             help="count only errors that this allocator does not show on the same sequence",
             metavar="NAME",
@@ -132,7 +132,7 @@ def explore(
                 resolved.config,
                 bounds,
                 families,
-                against=search.against or "",
+                control=search.control or "",
                 kind=search.find or "",
                 collect=search.collect,
                 budget_s=search.budget,
@@ -174,7 +174,7 @@ def _what_to_try(settings: SimConfig, search: ExploreOptions) -> tuple[Bounds, t
         raise UsageError("--find: " + unknown_name("kind", search.find, KINDS))
     if settings.engine != "core":
         raise UsageError("explore copies the allocator at every step: engine core only")
-    names = [settings.allocator, *([search.against] if search.against else [])]
+    names = [settings.allocator, *([search.control] if search.control else [])]
     for name in names:
         if registry.is_foreign(name):
             raise UsageError(f"{name} cannot be copied, and so not explored; use `swasim fuzz`")

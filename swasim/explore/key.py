@@ -29,7 +29,7 @@ def digest(replayers: Sequence[Replayer], ledger: Ledger, names: Sequence[str]) 
     """The key of a situation, digested.
 
     Args:
-        replayers: the one under test, and the one that it is held against, if any.
+        replayers: the one under test, and the control, if any.
         names: of the requests; all of them are alike.
     """
     alike = frozenset(names)

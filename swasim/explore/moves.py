@@ -2,7 +2,7 @@
 
 Three kinds of callers. Careful ones do what a scheduler does. Sloppy ones do what an allocator
 must bear: they are within the contract, and an error is the allocator's. Wrong ones break it: what
-is found may be theirs, and `against` the ideal allocator tells.
+is found may be theirs; with the ideal allocator as control it is not.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from swasim.explore.key import digest
 from swasim.explore.ledger import Ledger
 from swasim.explore.moves import Family
 from swasim.explore.situation import Bounds, Situation
+from swasim.geometry import Pool
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent, Entry
@@ -57,7 +58,7 @@ class Exploration:
 
     Attributes:
         config: sizes and allocator.
-        against: the allocator that must not show the error; "" without one.
+        control: the allocator that must not show the error; "" without one.
         bounds: depth, requests, window.
         families: the moves.
         kind: only errors of this kind count; "" : all do.
@@ -75,7 +76,7 @@ class Exploration:
     """
 
     config: SimConfig
-    against: str
+    control: str
     bounds: Bounds
     families: tuple[Family, ...]
     kind: str
@@ -120,7 +121,7 @@ class _Search:
         config: SimConfig,
         bounds: Bounds,
         families: tuple[Family, ...],
-        against: str,
+        control: str,
         kind: str,
         collect: bool,
         deadline: float | None,
@@ -135,7 +136,7 @@ class _Search:
         self.progress = progress
         self.names = NAMES[: bounds.requests]
         self.operations = registry.profile(config.allocator).operations
-        self.configs = [config, *([replace(config, allocator=against)] if against else [])]
+        self.configs = [config, *([replace(config, allocator=control)] if control else [])]
         # Parent and event of every distinct situation: a situation is rebuilt from its path.
         self.parents: list[int] = [-1]
         self.events: list[AnyEvent | None] = [None]
@@ -144,7 +145,7 @@ class _Search:
         self.seen: set[bytes] = set()
         self.per_depth: list[int] = [1]
         self.per_family: Counter[str] = Counter()
-        self.found: dict[str, Sequence] = {}
+        self.found: dict[tuple[str, Pool | None, str], Sequence] = {}
         self.tried = self.pruned = self.expanded = 0
         self.end: End = "closed"
 
@@ -245,11 +246,11 @@ class _Search:
         return False
 
     def _note(self, finding: Finding, event: AnyEvent, family: Family, parent: int) -> None:
-        if finding.fingerprint not in self.found:
+        # Who did what before does not make an error another one.
+        distinct = (finding.kind, finding.pool, finding.at.op)
+        if distinct not in self.found:
             path, families = self._path(parent)
-            self.found[finding.fingerprint] = Sequence(
-                (*path, event), finding, (*families, family.name)
-            )
+            self.found[distinct] = Sequence((*path, event), finding, (*families, family.name))
 
 
 def _errors(step: Step, family: Family) -> list[Finding]:
@@ -267,7 +268,7 @@ def explore(
     bounds: Bounds,
     families: tuple[Family, ...],
     *,
-    against: str = "",
+    control: str = "",
     kind: str = "",
     collect: bool = False,
     budget_s: float | None = None,
@@ -281,17 +282,17 @@ def explore(
         config: sizes and allocator; the core engine's only.
         bounds: longest sequence, requests at a time, window.
         families: the moves; see `chosen_families`.
-        against: an allocator on which the same sequence must show no error: then the fault is
+        control: an allocator on which the same sequence must show no error: then the fault is
             the allocator's and not the caller's.
         kind: errors of this kind only.
-        collect: go on after the first error, and gather distinct ones.
+        collect: go on after the first error; gather those distinct in kind, pool or operation.
         budget_s: seconds after which to stop.
         progress: told now and then.
 
     Raises:
         UsageError: an allocator that cannot be copied, or an unknown one.
     """
-    for name in filter(None, (config.allocator, against)):
+    for name in filter(None, (config.allocator, control)):
         if registry.is_foreign(name):
             raise UsageError(
                 f"{name} cannot be explored: its state cannot be copied; `swasim fuzz` can take it"
@@ -300,12 +301,12 @@ def explore(
         raise UsageError(f"--requests must be 1 to {len(NAMES)}, found {bounds.requests}")
     started = time.monotonic()
     deadline = None if budget_s is None else started + budget_s
-    search = _Search(config, bounds, families, against, kind, collect, deadline, progress)
+    search = _Search(config, bounds, families, control, kind, collect, deadline, progress)
     search.run()
     complete = len(search.per_depth) - 1 - (0 if search.end in ("depth", "closed") else 1)
     return Exploration(
         config=config,
-        against=against,
+        control=control,
         bounds=bounds,
         families=families,
         kind=kind,

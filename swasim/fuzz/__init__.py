@@ -1,1 +1,23 @@
-"""Random workloads: what a scheduler may ask of an allocator, and what a sloppy one asks."""
+"""Random workloads, in seeded traces, until one of them finds something.
+
+What must not be added here: printing.
+"""
+
+from swasim.fuzz.campaign import Campaign, Progress, Settings, fuzz
+from swasim.fuzz.find import DIVERGENCE, Find
+from swasim.fuzz.play import CALLERS
+from swasim.fuzz.state import Known, State, load, store
+
+__all__ = [
+    "CALLERS",
+    "DIVERGENCE",
+    "Campaign",
+    "Find",
+    "Known",
+    "Progress",
+    "Settings",
+    "State",
+    "fuzz",
+    "load",
+    "store",
+]

@@ -1,22 +1,91 @@
 """One random trace: a seed in, events and findings out.
 
-Everything that is random follows from the seed and the configuration, so a seed is a test case.
+Everything that is random follows from the seed and the settings, so a seed is a test case.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from swasim.allocator.profile import Profile
+from swasim.allocator import registry
+from swasim.allocator.base import Allocator
+from swasim.allocator.profile import EARLIEST_OPERATIONS, RELEASES, Profile
 from swasim.config import SimConfig
+from swasim.fuzz.sloppy import SLOPPY, WRONG, WRONG_WEIGHT, SloppyWorkload
 from swasim.fuzz.workload import Habits, Workload
-from swasim.replayer import Replayer
+from swasim.lockstep import Divergence, Lockstep
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
-from swasim.trace.events import Entry
+from swasim.trace.events import AnyEvent, Entry
 
 FIRST_LINE = 2
 """Line of the first event in a written trace: the header stands before it."""
+
+CALLERS = ("careful", "sloppy", "wrong")
+PAGE_SIZES = (1, 2, 4, 16, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What callers must know of an allocator.
+
+    Attributes:
+        operations: what it answers.
+        paged: page sizes above 1 are possible.
+        skips_unmapped: `free` may name slots whose SWA peer is gone.
+        drafts: the rejected tokens of a draft may be given back inside a page.
+    """
+
+    operations: frozenset[str]
+    paged: bool = True
+    skips_unmapped: bool = True
+    drafts: bool = True
+
+    def __and__(self, other: Contract) -> Contract:
+        """What callers may do to both of two allocators."""
+        return Contract(
+            self.operations & other.operations,
+            self.paged and other.paged,
+            self.skips_unmapped and other.skips_unmapped,
+            self.drafts and other.drafts,
+        )
+
+
+def contract_of(profile: Profile) -> Contract:
+    """The contract of a profile."""
+    return Contract(
+        profile.operations,
+        profile.paged,
+        profile.filter_page_size_1 and profile.filter_segments,
+        # Before PR 27779 the rejected tokens of a draft leave stale entries behind: that is the
+        # release's fault, and the scheduler's contract does not cover it.
+        profile.free_swa_unit == "pages",
+    )
+
+
+def contract_for(name: str, config: SimConfig) -> Contract:
+    """The contract of an allocator by name.
+
+    Of one from outside the release decides where it is known, else the methods that it has, and
+    then nothing is taken for granted.
+
+    Raises:
+        UsageError: an unknown name, or one that cannot be built.
+    """
+    if not registry.is_foreign(name):
+        return contract_of(registry.profile(name))
+    built: Allocator = registry.build(replace(config, allocator=name))
+    version = getattr(built, "version", "")
+    if version in RELEASES:
+        return contract_of(RELEASES[version])
+    target = getattr(built, "target", built)
+    by_tensor = {"set_full_to_swa_mapping", "clear_full_to_swa_mapping"}
+    optional = frozenset().union(*(p.operations for p in RELEASES.values())) - EARLIEST_OPERATIONS
+    found = {op for op in optional | EARLIEST_OPERATIONS if callable(getattr(target, op, None))}
+    return Contract(frozenset(found | by_tensor), skips_unmapped=False, drafts=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,79 +97,137 @@ class Play:
         seed: everything random follows from it.
         entries: the events, as they were carried out.
         findings: in the order in which they were found.
+        divergence: where a second allocator answered differently; None without one.
     """
 
     config: SimConfig
     seed: int
     entries: tuple[Entry, ...]
     findings: tuple[Finding, ...]
+    divergence: Divergence | None = None
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         """Findings of severity error."""
         return tuple(f for f in self.findings if f.severity == "error")
 
+    @property
+    def events(self) -> tuple[AnyEvent, ...]:
+        """The trace."""
+        return tuple(entry.event for entry in self.entries)
+
 
 def play(
-    config: SimConfig, profile: Profile, seed: int, calls: int, *, stop_at_first: bool = True
+    config: SimConfig,
+    contract: Contract | Profile,
+    seed: int,
+    calls: int,
+    *,
+    callers: str = "careful",
+    against: str = "",
+    stop_at_first: bool = True,
 ) -> Play:
-    """Play one random trace that keeps the contract of `profile`.
+    """Play one random trace that keeps, or breaks, the contract.
 
     Args:
         config: sizes of the pools, allocator.
-        profile: says which operations there are, and what their callers must know.
+        contract: says which operations there are, and what their callers must know.
         seed: of every random choice.
-        calls: events to make.
-        stop_at_first: stop at the first event with an error.
+        calls: events to make; what was begun is brought to its end.
+        callers: "careful", "sloppy" or "wrong".
+        against: a second allocator, in lockstep; to part is a find.
+        stop_at_first: stop at the first event with an error or where the two part.
     """
+    if isinstance(contract, Profile):
+        contract = contract_of(contract)
     rng = random.Random(seed)
-    window = config.sliding_window_size or config.page_size
-    replayer = Replayer(config)
-    workload = Workload(
-        config.geometry,
-        profile.operations,
-        habits_for(profile, config, window, rng),
-        rng,
-        replayer.resolver.rows,
-        skips_unmapped=profile.filter_page_size_1 and profile.filter_segments,
-    )
+    lockstep = Lockstep([config, *([replace(config, allocator=against)] if against else [])], "")
+    replayer = lockstep.replayers[0]
+    workload = _workload(config, contract, callers, rng, replayer)
     entries: list[Entry] = []
     findings: list[Finding] = []
     out: list[int] | None = None
-    for number in range(1, calls + 1):
+    number = 0
+    while number < calls or not workload.settled:
+        number += 1
         event = workload.next_event(*replayer.available, out)
         entry = Entry(number, number + FIRST_LINE - 1, event)
-        step = replayer.step(entry)
-        out = step.effect.out if step.effect else None
+        steps: Sequence[Step] = lockstep.step(entry) if against else (replayer.step(entry),)
+        effect = steps[0].effect
+        out = effect.out if effect else None
         entries.append(entry)
-        findings += step.findings
-        if stop_at_first and any(f.severity == "error" for f in step.findings):
+        if steps[0].findings:
+            findings += steps[0].findings
+            if stop_at_first and any(f.severity == "error" for f in steps[0].findings):
+                break
+        if against and lockstep.first_divergence is not None and stop_at_first:
             break
-    findings += replayer.finish()
-    return Play(config, seed, tuple(entries), tuple(findings))
+    else:
+        findings += replayer.finish()
+    return Play(config, seed, tuple(entries), tuple(findings), lockstep.first_divergence)
 
 
-def habits_for(profile: Profile, config: SimConfig, window: int, rng: random.Random) -> Habits:
-    """Habits that the pools can bear and the release can answer."""
+def _workload(
+    config: SimConfig, contract: Contract, callers: str, rng: random.Random, replayer: Replayer
+) -> Workload:
+    window = config.sliding_window_size or config.page_size
+    habits = habits_for(contract, config, window, rng)
+    if callers != "careful":
+        weights = habits.weights | SLOPPY
+        if callers == "wrong":
+            # One mistake a trace: a find has one cause then.
+            weights[rng.choice(WRONG)] = WRONG_WEIGHT
+        habits = replace(habits, weights=weights)
+    made = Workload if callers == "careful" else SloppyWorkload
+    workload = made(
+        config.geometry,
+        contract.operations,
+        habits,
+        rng,
+        replayer.resolver.rows,
+        skips_unmapped=contract.skips_unmapped,
+    )
+    if isinstance(workload, SloppyWorkload):
+        workload.add_moves(replayer.sanitizer.truth)
+    return workload
+
+
+def habits_for(contract: Contract, config: SimConfig, window: int, rng: random.Random) -> Habits:
+    """Habits that the pools can bear and the allocator can answer."""
     pages = min(config.geometry.full_pages, config.geometry.swa_pages)
     max_running = max(1, min(rng.randint(2, 6), pages // 4))
     prompt_pages = max(1, pages // (2 * max_running))
     habits = Habits(max_running, prompt_pages * config.page_size, window)
-    if profile.free_swa_unit == "tokens":
-        # Before PR 27779 the rejected tokens of a draft leave stale entries behind: that is the
-        # release's fault, and the scheduler's contract does not cover it.
+    if not contract.drafts:
         weights = {move: weight for move, weight in habits.weights.items() if move != "draft"}
         return replace(habits, weights=weights)
     return habits
 
 
-def random_config(rng: random.Random, allocator: str, page_size: int) -> SimConfig:
-    """Small pools of odd proportions, so that they run short often."""
-    return SimConfig(
-        page_size=page_size,
-        kv_size=page_size * rng.randint(8, 48),
-        kv_size_swa=page_size * rng.randint(8, 40),
-        sliding_window_size=rng.choice((page_size, 2 * page_size, 3 * page_size + 1)),
-        need_sort=rng.random() < 0.5,
-        allocator=allocator,
-    )
+def random_config(
+    rng: random.Random,
+    allocator: str,
+    page_size: int | None = None,
+    given: Mapping[str, Any] | None = None,
+    *,
+    paged: bool = True,
+) -> SimConfig:
+    """Small pools of odd proportions, so that they run short often.
+
+    Args:
+        page_size: None: any of `PAGE_SIZES`.
+        given: configuration keys that are not left to chance; pools of theirs must be whole pages.
+        paged: page sizes above 1 are possible.
+    """
+    fixed = dict(given or {})
+    if page_size is None:
+        page_size = rng.choice(PAGE_SIZES) if paged else 1
+    page_size = int(fixed.get("page_size", page_size))
+    settings: dict[str, Any] = {
+        "page_size": page_size,
+        "kv_size": page_size * rng.randint(8, 48),
+        "kv_size_swa": page_size * rng.randint(8, 40),
+        "sliding_window_size": rng.choice((page_size, 2 * page_size, 3 * page_size + 1)),
+        "need_sort": rng.random() < 0.5,
+    }
+    return SimConfig(**settings | fixed | {"allocator": allocator})

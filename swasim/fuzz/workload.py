@@ -131,6 +131,11 @@ class Workload:
             "flush": self._flush,
         }
 
+    @property
+    def settled(self) -> bool:
+        """Nothing that was begun waits for its end: a trace may stop here."""
+        return not self._pending
+
     def next_event(
         self, full_available: int, swa_available: int, last_out: list[int] | None
     ) -> AnyEvent:

@@ -35,7 +35,7 @@ def save_all(result: Exploration, callers: str, folder: str) -> list[str]:
     """
     if folder == "-":
         return ["" for _ in result.found]
-    names = [result.config.allocator, *([result.against] if result.against else [])]
+    names = [result.config.allocator, *([result.control] if result.control else [])]
     return [
         finds.save(
             folder,
@@ -76,7 +76,7 @@ def statement(result: Exploration, callers: str) -> str:
     """What is now known, in one sentence."""
     config, bounds = result.config, result.bounds
     what = result.kind or "error"
-    who = f" that {result.against} does not show" if result.against else ""
+    who = f" that {result.control} does not show" if result.control else ""
     sizes = (
         f"{counted(bounds.requests, 'request')}, {config.geometry.full_pages} full and"
         f" {config.geometry.swa_pages} SWA pages of {counted(config.page_size, 'token')}"
@@ -113,7 +113,7 @@ def document(result: Exploration, callers: str, paths: list[str]) -> dict[str, A
 def _summary(result: Exploration, callers: str) -> dict[str, Any]:
     return {
         "allocator": result.config.allocator,
-        "against": result.against or None,
+        "control": result.control or None,
         "config": dataclasses.asdict(result.config),
         "callers": callers,
         "depth_asked": result.bounds.depth,
@@ -155,7 +155,7 @@ def _stream(result: Exploration, callers: str, paths: list[str], out: TextIO) ->
 
 def _table(result: Exploration, callers: str, paths: list[str], out: TextIO, look: Look) -> None:
     screen = Screen(out, look)
-    names = [result.config.allocator, *([result.against] if result.against else [])]
+    names = [result.config.allocator, *([result.control] if result.control else [])]
     for found, path in zip(result.found, paths, strict=True):
         finding = found.finding
         screen.line(
@@ -181,8 +181,8 @@ def _effort(result: Exploration, screen: Screen) -> None:
     screen.labelled("tried", f"{result.tried:,} sequences, {result.seconds:.1f} s, {rate:,.0f}/s")
     screen.labelled("distinct", f"{result.distinct:,} situations by length: {per_depth}")
     screen.labelled("queue", f"{result.queue:,} not gone on from; ended by: {result.end}")
-    if result.against:
-        screen.labelled("given up", f"{result.pruned:,}: {result.against} shows an error too")
+    if result.control:
+        screen.labelled("given up", f"{result.pruned:,}: {result.control} shows an error too")
     screen.line()
     table = plain_table()
     table.add_column("move")

@@ -1,0 +1,319 @@
+"""Many random traces: seed after seed, in as many processes as are wanted, finds in seed order.
+
+What is found does not depend on the number of processes: traces are played anywhere, but judged
+in the order of their seeds. What must not be added here: printing, files (`state.py` has one).
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any, Literal
+
+from swasim.config import SimConfig
+from swasim.errors import SwasimError
+from swasim.fuzz.find import DIVERGENCE, Find, find_of, rough_fingerprint
+from swasim.fuzz.play import CALLERS, Contract, Play, contract_for, play, random_config
+from swasim.replayer import Replayer
+from swasim.sanitizer.findings import Finding
+from swasim.trace.events import AnyEvent, Entry
+
+CHUNK_SEEDS = 4
+AHEAD_CHUNKS = 2
+"""Chunks that wait for each process, so that none is idle."""
+
+End = Literal["found", "seeds", "budget", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that decides what is played; equal settings and seeds give equal traces.
+
+    Attributes:
+        allocator: under test.
+        against: a second one, in lockstep; "" without.
+        control: an allocator that must not show the error; "" without.
+        callers: "careful", "sloppy" or "wrong".
+        calls: events of each trace.
+        given: configuration keys that are not left to chance.
+    """
+
+    allocator: str = "fixed"
+    against: str = ""
+    control: str = ""
+    callers: str = "careful"
+    calls: int = 500
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of one seed.
+
+    Attributes:
+        events: events carried out.
+        failed: the trace, where it has an error or the two parted; else None.
+        excused: the control allocator shows an error too.
+    """
+
+    seed: int
+    events: int
+    failed: Play | None = None
+    excused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a campaign is."""
+
+    seeds: int
+    calls: int
+    finds: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A finished campaign.
+
+    Attributes:
+        first_seed, seeds: seeds first_seed ... first_seed + seeds - 1 were played here.
+        calls: events carried out in them.
+        finds: distinct ones, in the order of their seeds.
+        repeats: traces that found nothing new.
+        excused: traces with an error that the control allocator shows too.
+        end: why it ended: "found" (the first find), "seeds" (all were played), "budget",
+            "interrupted".
+    """
+
+    settings: Settings
+    first_seed: int
+    seeds: int
+    calls: int
+    finds: tuple[Find, ...]
+    repeats: int
+    excused: int
+    end: End
+    seconds: float
+
+
+def play_seed(settings: Settings, contract: Contract, seed: int) -> Played:
+    """Play one seed."""
+    config = random_config(
+        random.Random(seed),
+        settings.allocator,
+        given=settings.given,
+        paged=contract.paged,
+    )
+    played = play(
+        config,
+        contract,
+        seed,
+        settings.calls,
+        callers=settings.callers,
+        against=settings.against,
+    )
+    count = len(played.entries)
+    if not played.errors and played.divergence is None:
+        return Played(seed, count)
+    if settings.control and shows_error(replace(config, allocator=settings.control), played.events):
+        return Played(seed, count, excused=True)
+    return Played(seed, count, played)
+
+
+def shows_error(config: SimConfig, events: tuple[AnyEvent, ...]) -> bool:
+    """Whether a trace has an error on an allocator; one that cannot answer it shows one."""
+    replayer = Replayer(config)
+    try:
+        for number, event in enumerate(events, 1):
+            if _has_error(replayer.step(Entry(number, number + 1, event)).findings):
+                return True
+    except SwasimError:
+        return True
+    return _has_error(replayer.finish())
+
+
+def _has_error(findings: tuple[Finding, ...] | list[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
+
+
+def contract_of_settings(settings: Settings) -> Contract:
+    """What the callers may do to every allocator of a campaign.
+
+    Raises:
+        UsageError: an unknown allocator, or one that cannot be built.
+    """
+    sample = random_config(random.Random(0), settings.allocator, given=settings.given)
+    contract = contract_for(settings.allocator, sample)
+    return contract & contract_for(settings.against, sample) if settings.against else contract
+
+
+class _Hunt:
+    def __init__(self, settings: Settings, first_seed: int, known: frozenset[str]) -> None:
+        self.settings = settings
+        self.first_seed = first_seed
+        self.seen = set(known)
+        self.finds: list[Find] = []
+        self.seeds = self.calls = self.repeats = self.excused = 0
+        self.started = time.monotonic()
+
+    def take(self, played: Played) -> bool:
+        """Count one seed; says whether it gave a new find."""
+        self.seeds += 1
+        self.calls += played.events
+        self.excused += played.excused
+        if played.failed is None:
+            return False
+        rough = rough_fingerprint(played.failed)
+        if rough in self.seen:
+            self.repeats += 1
+            return False
+        seconds = time.monotonic() - self.started
+        find = find_of(played.failed, self.settings.against, seconds)
+        self.seen.add(rough)
+        if find.fingerprint in self.seen and find.fingerprint != rough:
+            self.repeats += 1
+            return False
+        self.seen.add(find.fingerprint)
+        self.finds.append(find)
+        return True
+
+    def result(self, end: End) -> Campaign:
+        """The record."""
+        return Campaign(
+            settings=self.settings,
+            first_seed=self.first_seed,
+            seeds=self.seeds,
+            calls=self.calls,
+            finds=tuple(self.finds),
+            repeats=self.repeats,
+            excused=self.excused,
+            end=end,
+            seconds=time.monotonic() - self.started,
+        )
+
+
+def fuzz(
+    settings: Settings,
+    *,
+    seed: int = 0,
+    seeds: int | None = None,
+    budget_s: float | None = None,
+    collect: bool = False,
+    jobs: int = 1,
+    known: frozenset[str] = frozenset(),
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Callable[[Campaign], None] | None = None,
+) -> Campaign:
+    """Play seeds `seed`, `seed` + 1, ... and gather what they find, each minimized.
+
+    Args:
+        settings: what is played.
+        seeds: how many; None: until the budget is spent.
+        budget_s: seconds after which to stop.
+        collect: go on after the first find, and gather distinct ones.
+        jobs: processes; the result does not depend on it.
+        known: fingerprints that are no news.
+        progress: told after every seed.
+        checkpoint: given what is known so far, after every seed.
+
+    Raises:
+        UsageError: an allocator that does not exist or cannot be built.
+    """
+    contract = contract_of_settings(settings)
+    hunt = _Hunt(settings, seed, known)
+    deadline = None if budget_s is None else time.monotonic() + budget_s
+    end: End = "seeds"
+    try:
+        with _players(settings, contract, seed, seeds, jobs) as results:
+            for played in results:
+                new = hunt.take(played)
+                if progress is not None:
+                    seconds = time.monotonic() - hunt.started
+                    progress(Progress(hunt.seeds, hunt.calls, len(hunt.finds), seconds))
+                if checkpoint is not None:
+                    checkpoint(hunt.result("interrupted"))
+                if new and not collect:
+                    end = "found"
+                    break
+                if deadline is not None and time.monotonic() >= deadline:
+                    end = "budget"
+                    break
+    except KeyboardInterrupt:
+        end = "interrupted"
+    return hunt.result(end)
+
+
+@contextmanager
+def _players(
+    settings: Settings, contract: Contract, seed: int, seeds: int | None, jobs: int
+) -> Iterator[Iterator[Played]]:
+    """What comes of the seeds, in their order."""
+    if jobs == 1:
+        limit = None if seeds is None else seed + seeds
+        yield (play_seed(settings, contract, number) for number in _count(seed, limit))
+        return
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
+    )
+    try:
+        yield _from_pool(pool, settings, contract, seed, seeds, jobs)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _count(first: int, limit: int | None) -> Iterator[int]:
+    number = first
+    while limit is None or number < limit:
+        yield number
+        number += 1
+
+
+def _from_pool(
+    pool: ProcessPoolExecutor,
+    settings: Settings,
+    contract: Contract,
+    seed: int,
+    seeds: int | None,
+    jobs: int,
+) -> Iterator[Played]:
+    numbers = _count(seed, None if seeds is None else seed + seeds)
+    waiting: list[Future[list[Played]]] = []
+
+    def submit() -> None:
+        chunk = list(islice(numbers, CHUNK_SEEDS))
+        if chunk:
+            waiting.append(pool.submit(_play_chunk, settings, contract, chunk))
+
+    for _ in range(jobs * AHEAD_CHUNKS):
+        submit()
+    while waiting:
+        done = waiting.pop(0).result()
+        submit()
+        yield from done
+
+
+def _play_chunk(settings: Settings, contract: Contract, seeds: list[int]) -> list[Played]:
+    return [play_seed(settings, contract, seed) for seed in seeds]
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+__all__ = [
+    "CALLERS",
+    "DIVERGENCE",
+    "Campaign",
+    "Find",
+    "Progress",
+    "Settings",
+    "fuzz",
+]
