@@ -1,13 +1,17 @@
-"""What `minimize` writes, and where by default."""
+"""What `minimize` writes and says, and where by default."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 
+from swasim.commands import output as outputs
+from swasim.commands.options import OutputOptions
 from swasim.errors import UsageError, unknown_name
 from swasim.minimize import Minimized, as_pytest, as_sglang_test, as_trace
+from swasim.reporters import minimize as reporter
 from swasim.trace.reader import STDIN
 
 Exporter = Callable[[Minimized, str], str]
@@ -48,3 +52,12 @@ def default_output(trace: str, export: str) -> str:
     if export == "trace":
         return f"{stem}.min.jsonl"
     return f"test_{re.sub(r'[^0-9A-Za-z]+', '_', stem).strip('_').lower() or 'trace'}.py"
+
+
+def report(result: Minimized, where: str, options: OutputOptions) -> None:
+    """The report on standard output; one line on standard error where the trace is there."""
+    if where != "-":
+        look = outputs.look(options, sys.stdout)
+        reporter.write(result, sys.stdout, look, where, options.format)
+    elif not options.quiet:
+        outputs.notice(reporter.summary(result))
