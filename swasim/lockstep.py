@@ -147,12 +147,14 @@ _VIEWS: tuple[tuple[str, Callable[[Step], object]], ...] = (
 
 
 def _text(value: object) -> str:
-    if isinstance(value, list) and all(isinstance(item, int) for item in value):
-        value = compress(value)
-    if isinstance(value, list) and value and isinstance(value[0], tuple):
+    if value is None or value == []:
+        text = "none"
+    elif isinstance(value, list) and all(isinstance(item, int) for item in value):
+        text = str(compress(value))
+    elif isinstance(value, list):
         text = ", ".join(f"{slot}->{swa}" for slot, swa in value)
     else:
-        text = "none" if value is None or value == [] else str(value)
+        text = str(value)
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 4] + " ..."
 
 
