@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Any, cast
 
 import torch
@@ -37,8 +39,10 @@ def build(name: str, config: SimConfig) -> Allocator:
         ConfigError: the device is not there.
     """
     _check_device(config.device)
-    loaded = _find(name)
-    target = _construct(loaded.value, config, name)
+    # What the package prints is no part of a report, which may be JSON on standard output.
+    with redirect_stdout(sys.stderr):
+        loaded = _find(name)
+        target = _construct(loaded.value, config, name)
     if not isinstance(target, Watched) and callable(getattr(target, "perform", None)):
         return cast(Allocator, target)
     if torch.device(config.device).type == "cpu":
@@ -96,7 +100,7 @@ def _find(name: str) -> installed.Loaded:
         module = importlib.import_module(module_name)
     except SwasimError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"allocator {name!r}: importing {module_name} gave {type(error).__name__}: {error} "
             "(is its folder on PYTHONPATH?)"
@@ -133,7 +137,7 @@ def _construct(factory: Callable[..., Any], config: SimConfig, name: str) -> Any
         return factory(**arguments)
     except SwasimError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         tried = ", ".join(f"{key}={_brief(value)}" for key, value in arguments.items())
         raise UsageError(
             f"allocator {name!r}: {getattr(factory, '__name__', name)}({tried}) gave "

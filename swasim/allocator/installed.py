@@ -70,11 +70,11 @@ def load(module: str | None = None, name: str = CLASS) -> Loaded:
 def _load(module: str | None, name: str) -> Loaded:
     root = package_folder()
     module = module or find_module(root, name)
-    first: Exception | None = None
+    first: BaseException | None = None
     before = set(sys.modules)
     try:
         return _loaded(importlib.import_module(module), name, root, None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         first = error
         _forget(before)
     try:
@@ -83,7 +83,7 @@ def _load(module: str | None, name: str) -> Loaded:
         return _loaded(found, name, root, absences)
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _forget(before)
         raise UsageError(_cannot_load(module, first, error)) from error
 
@@ -101,7 +101,7 @@ def _forget(before: set[str]) -> None:
             del sys.modules[name]
 
 
-def _cannot_load(module: str, first: Exception, second: Exception) -> str:
+def _cannot_load(module: str, first: BaseException, second: BaseException) -> str:
     missing = next(
         (e.name for e in (second, first) if isinstance(e, ModuleNotFoundError) and e.name), None
     )
@@ -116,7 +116,7 @@ def _cannot_load(module: str, first: Exception, second: Exception) -> str:
     )
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200]
 
 

@@ -92,10 +92,10 @@ class Methods:
         return torch.tensor(values, dtype=torch.int64, device=device)
 
     def _plain(self, call: Call) -> Any:
-        return self._method(call)()
+        return invoke(self._method(call))
 
     def _alloc(self, call: Call) -> Any:
-        return self._method(call)(call.need_size)
+        return invoke(self._method(call), call.need_size)
 
     def _alloc_batch(self, call: Call) -> Any:
         method = self._method(call)
@@ -110,16 +110,17 @@ class Methods:
             given["extend_num_tokens"] = sum(call.seq_lens) - sum(call.prefix_lens)
         if call.op == "alloc_extend_swa_tail":
             given["swa_tail_len"] = call.swa_tail_len
-        return method(**fitting(method, given))
+        return invoke(method, **fitting(method, given))
 
     def _free(self, call: Call) -> Any:
-        return self._method(call)(self._tensor(call.indices))
+        return invoke(self._method(call), self._tensor(call.indices))
 
     def _free_segment(self, call: Call) -> Any:
-        return self._method(call)(self._tensor(call.indices), start_pos=call.start_pos)
+        indices = self._tensor(call.indices)
+        return invoke(self._method(call), indices, start_pos=call.start_pos)
 
     def _free_segments(self, call: Call) -> Any:
-        return self._method(call)([self._piece(piece) for piece in call.segments])
+        return invoke(self._method(call), [self._piece(piece) for piece in call.segments])
 
     def _piece(self, piece: Segment) -> tuple[torch.Tensor, int]:
         return self._tensor(piece.indices), piece.start_pos
@@ -128,7 +129,7 @@ class Methods:
         full, swa = self._tensor(call.full), self._tensor(call.swa)
         method = getattr(self._target, call.op, None)
         if method is not None:
-            return method(full, swa)
+            return invoke(method, full, swa)
         self._target.full_to_swa_index_mapping[full] = swa
         return None
 
@@ -136,7 +137,7 @@ class Methods:
         indices = self._tensor(call.indices)
         method = getattr(self._target, call.op, None)
         if method is not None:
-            return method(indices)
+            return invoke(method, indices)
         self._target.full_to_swa_index_mapping[indices] = 0
         return None
 
@@ -144,13 +145,41 @@ class Methods:
         method = self._method(call)
         # Known under its name even where saving raises: restoring it then raises the same.
         self._saved[call.slot] = None
-        self._saved[call.slot] = method()
+        self._saved[call.slot] = invoke(method)
 
     def _restore(self, call: Call) -> Any:
         method = self._method(call)
         if call.slot not in self._saved:
             raise UsageError(f"restore_state: nothing was saved as {call.slot!r}")
-        return method(self._saved[call.slot])
+        return invoke(method, self._saved[call.slot])
+
+
+def invoke(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call the method; a signature that does not take these arguments is not its fault.
+
+    Raises:
+        UsageError: the method has another signature.
+        Exception: whatever the method raised.
+    """
+    try:
+        return method(*args, **kwargs)
+    except TypeError as error:
+        if _binds(method, args, kwargs):
+            raise
+        raise UsageError(
+            f"{getattr(method, '__qualname__', method)} cannot be called as SGLang calls it: "
+            f"{error}"
+        ) from error
+
+
+def _binds(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(method).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # no signature to read
+    return True
 
 
 def fitting(method: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:

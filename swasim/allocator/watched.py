@@ -10,17 +10,24 @@ What must not be added here: knowledge of what a call should have done.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from swasim.allocator.integers import integers
 from swasim.allocator.methods import Methods
 from swasim.call import AllocatorState, Call, Effect
 from swasim.errors import SwasimError, UsageError
 from swasim.geometry import Geometry, Pool
+
+_FIRST_PIECE = 256
+_LARGEST_PIECE = 1 << 18
+"""Items compared at once at the start and at most."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Outcome:
     """How a call left: what it returned, or the exception that it raised."""
 
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
 
 class Watched:
@@ -72,16 +79,22 @@ class Watched:
         self.geometry = geometry
         self.version = version
         self._methods = Methods(target)
-        self.snapshot()
+        self._last = self.snapshot()
 
     def perform(self, call: Call) -> Effect:
-        """Carry out one call on the object and report what changed.
+        """Carry out one call on the object and report what changed since the last one.
+
+        What the object prints goes to standard error: standard output is the report's.
 
         Raises:
-            UsageError: the object has no such method, or uses a part of its package that is not
-                installed.
+            UsageError: the object has no such method, it uses a part of its package that is not
+                installed, or what it returned or holds afterwards are no page ids and slots.
         """
-        effect, _ = self.observe(lambda: self._methods.perform(call))
+        before = self._last
+        with redirect_stdout(sys.stderr):
+            outcome = _outcome(lambda: self._methods.perform(call))
+            self._last = self.snapshot()
+            effect = self._effect(before, self._last, outcome, call.op.startswith("alloc"))
         if call.op == "clear":
             return Effect(
                 raised=effect.raised,
@@ -91,23 +104,23 @@ class Watched:
             )
         return effect
 
-    def observe(self, run: Callable[[], Any]) -> tuple[Effect, Outcome]:
+    def observe(self, run: Callable[[], Any], *, allocates: bool = True) -> tuple[Effect, Outcome]:
         """Report what `run` changes in the object; for calls that somebody else makes.
 
         An exception of `run` is reported in both parts of the answer and not raised here, so that
         the caller can raise it where it belongs.
 
+        Args:
+            run: makes the call.
+            allocates: what it returns are slots, or None where it refused.
+
         Raises:
             SwasimError: raised by swasim itself inside `run`.
+            UsageError: what the object holds, or what `run` returned, cannot be read.
         """
         before = self.snapshot()
-        try:
-            outcome = Outcome(result=run())
-        except SwasimError:
-            raise
-        except Exception as error:
-            outcome = Outcome(error=error)
-        return self._effect(before, self.snapshot(), outcome), outcome
+        outcome = _outcome(run)
+        return self._effect(before, self.snapshot(), outcome, allocates), outcome
 
     def state(self) -> AllocatorState:
         """Everything the object holds, as plain values."""
@@ -132,7 +145,10 @@ class Watched:
             swa_free=_pages(swa, "swa_attn_allocator"),
             full_staged=_staged(full),
             swa_staged=_staged(swa),
-            mapping=_copy(_part(self.target, "full_to_swa_index_mapping", "the allocator")),
+            mapping=integers(
+                _part(self.target, "full_to_swa_index_mapping", "the allocator"),
+                "full_to_swa_index_mapping",
+            ),
         )
 
     def _pool(self, pool: Pool) -> Any:
@@ -143,20 +159,24 @@ class Watched:
         if own is None:
             own = getattr(self._pool(pool), "available_size", None)
         if own is not None:
-            return int(own())
+            return _tokens(own)
         free, staged = now.lists(pool)
         return (free.numel() + staged.numel()) * self.geometry.page_size
 
-    def _effect(self, before: Snapshot, after: Snapshot, outcome: Outcome) -> Effect:
+    def _effect(
+        self, before: Snapshot, after: Snapshot, outcome: Outcome, allocates: bool
+    ) -> Effect:
         full_taken, full_returned = pages_moved(before.lists("full"), after.lists("full"))
         swa_taken, swa_returned = pages_moved(before.lists("swa"), after.lists("swa"))
-        out = _slots(outcome.result)
+        out: list[int] | None = None
+        if allocates and outcome.result is not None:
+            out = integers(outcome.result, f"what {type(self.target).__name__} returned").tolist()
         slots, old, new = entries_changed(before.mapping, after.mapping, out or ())
         error = outcome.error
         return Effect(
             out=out,
             raised=type(error).__name__ if error is not None else None,
-            raised_text=" ".join(str(error).split()) if error is not None else "",
+            raised_text=_text(error),
             full_taken=full_taken,
             full_returned=full_returned,
             swa_taken=swa_taken,
@@ -182,11 +202,11 @@ def pages_moved(
         merged first), and pages returned, in the order of the lists, repeats kept. A page that
         moved out and in again within one call shows in neither.
     """
-    old, new = torch.cat(before), torch.cat(after)
+    old, new = _joined(before), _joined(after)
     common = min(old.numel(), new.numel())
     if _equal_run(old[:common], new[:common]) == old.numel():
         return [], new[old.numel() :].tolist()
-    tail = _equal_run(old[old.numel() - common :].flip(0), new[new.numel() - common :].flip(0))
+    tail = _equal_run(old[old.numel() - common :], new[new.numel() - common :], from_end=True)
     old, new = old[: old.numel() - tail], new[: new.numel() - tail]
     common = min(old.numel(), new.numel())
     head = _equal_run(old[:common], new[:common])
@@ -197,10 +217,25 @@ def pages_moved(
     return taken, returned
 
 
-def _equal_run(a: torch.Tensor, b: torch.Tensor) -> int:
-    """How many leading items of two lists of equal length are the same."""
-    different = (a != b).nonzero()
-    return int(different[0]) if different.numel() else a.numel()
+def _joined(lists: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    free, staged = lists
+    return torch.cat(lists) if staged.numel() else free
+
+
+def _equal_run(a: torch.Tensor, b: torch.Tensor, *, from_end: bool = False) -> int:
+    """How many leading (or trailing) items of two lists of equal length are the same.
+
+    Most calls change an end of a list of millions, so it is compared piece by piece.
+    """
+    length, done, piece = a.numel(), 0, _FIRST_PIECE
+    while done < length:
+        to = min(done + piece, length)
+        cut = slice(length - to, length - done) if from_end else slice(done, to)
+        if not torch.equal(a[cut], b[cut]):
+            places = (a[cut] != b[cut]).nonzero().flatten()
+            return to - 1 - int(places[-1]) if from_end else done + int(places[0])
+        done, piece = to, min(piece * 4, _LARGEST_PIECE)
+    return length
 
 
 def _without(items: list[int], others: list[int]) -> list[int]:
@@ -227,12 +262,22 @@ def entries_changed(
     if before.numel() != after.numel():
         size = max(before.numel(), after.numel())
         before, after = _padded(before, size), _padded(after, size)
-    slots = (before != after).nonzero().flatten()
+    slots = _differing(before, after)
     if order and slots.numel() > 1:
         rank = {slot: place for place, slot in enumerate(order)}
         ranked = sorted(slots.tolist(), key=lambda slot: rank.get(slot, len(rank)))
         slots = torch.tensor(ranked, dtype=torch.int64, device=slots.device)
     return slots.tolist(), before[slots].tolist(), after[slots].tolist()
+
+
+def _differing(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Places at which two tensors of equal length differ, ascending; most pieces do not."""
+    places = []
+    for start in range(0, a.numel(), _LARGEST_PIECE):
+        piece = slice(start, start + _LARGEST_PIECE)
+        if not torch.equal(a[piece], b[piece]):
+            places.append((a[piece] != b[piece]).nonzero().flatten() + start)
+    return torch.cat(places) if places else a.new_empty(0)
 
 
 def _padded(entries: torch.Tensor, size: int) -> torch.Tensor:
@@ -251,18 +296,15 @@ def _part(owner: Any, name: str, what: str) -> Any:
 
 
 def _pages(pool: Any, what: str) -> torch.Tensor:
-    return _copy(_part(pool, "free_pages", what))
+    return integers(_part(pool, "free_pages", what), f"{what}.free_pages")
 
 
 def _staged(pool: Any) -> torch.Tensor:
-    staged = getattr(pool, "staged_pages", None)
-    if staged is None:
-        staged = getattr(pool, "release_pages", None)
-    if staged is None:
-        return torch.empty(0, dtype=torch.int64, device=_device(pool))
-    if isinstance(staged, list) and any(isinstance(item, torch.Tensor) for item in staged):
-        return torch.cat(staged).to(torch.int64)
-    return _copy(staged).to(_device(pool))
+    for name in ("staged_pages", "release_pages"):
+        staged = getattr(pool, name, None)
+        if staged is not None:
+            return integers(staged, f"{type(pool).__name__}.{name}", _device(pool))
+    return torch.empty(0, dtype=torch.int64, device=_device(pool))
 
 
 def _device(pool: Any) -> torch.device:
@@ -270,15 +312,29 @@ def _device(pool: Any) -> torch.device:
     return pages.device if isinstance(pages, torch.Tensor) else torch.device("cpu")
 
 
-def _copy(values: Any) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values.detach().to(torch.int64, copy=True)
-    return torch.tensor(list(values), dtype=torch.int64)
+def _outcome(run: Callable[[], Any]) -> Outcome:
+    """How `run` leaves. Only what ends the whole process on purpose is not caught."""
+    try:
+        return Outcome(result=run())
+    except (SwasimError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        return Outcome(error=error)
 
 
-def _slots(result: Any) -> list[int] | None:
-    if isinstance(result, torch.Tensor):
-        return [int(slot) for slot in result.tolist()]
-    if isinstance(result, list | tuple):
-        return [int(slot) for slot in result]
-    return None
+def _text(error: BaseException | None) -> str:
+    try:
+        return "" if error is None else " ".join(str(error).split())
+    except Exception as second:
+        return f"(its text cannot be made: {type(second).__name__})"
+
+
+def _tokens(available_size: Callable[[], Any]) -> int:
+    name = getattr(available_size, "__qualname__", "available_size")
+    try:
+        return int(available_size())
+    except Exception as error:
+        raise UsageError(
+            f"{name}() does not say how many tokens are available: "
+            f"{type(error).__name__}: {_text(error)}"
+        ) from error

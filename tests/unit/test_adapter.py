@@ -3,13 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
 
 from swasim.allocator import adapter, cpu_kernels, installed, standins
 from swasim.allocator.base import Allocator
-from swasim.allocator.watched import entries_changed, pages_moved
+from swasim.allocator.watched import Watched, entries_changed, pages_moved
 from swasim.call import AllocatorState, Call
 from swasim.config import SimConfig
 from swasim.errors import ConfigError, UsageError
@@ -337,3 +338,96 @@ def test_release_is_read_beside_the_package_or_inside_it(tmp_path: Path) -> None
     assert installed.release(tmp_path / "sglang") == "0.5.12"
     (tmp_path / "sglang-0.5.13.dist-info").mkdir()
     assert installed.release(tmp_path / "sglang") == "0.5.13"
+
+
+ODD = "tests.support.odd_allocators"
+
+
+def odd(name: str) -> Allocator:
+    return adapter.build(f"{ODD}:{name}", SimConfig(1, kv_size=4, kv_size_swa=4))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ReturnsFloats", r"what ReturnsFloats returned: tensor of torch\.float32; accepted are"),
+        ("ReturnsWords", "what ReturnsWords returned: tuple of str; accepted are integers"),
+        ("ReturnsNumber", "what ReturnsNumber returned: int; accepted are integers"),
+        ("WantsMoreOnAlloc", r"WantsMoreOnAlloc\._alloc cannot be called as SGLang calls it"),
+        ("SizeUnknown", r"SizeUnknown\.full_available_size\(\) does not say how many tokens"),
+    ],
+)
+def test_answer_that_is_none_is_an_error_that_names_it(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        odd(name).perform(Call(op="alloc", need_size=1))
+
+
+@pytest.mark.parametrize("name", ["ReturnsTuple", "ReturnsMatrix", "ReturnsPieces"])
+def test_slots_are_read_from_any_shape_of_integers(name: str) -> None:
+    assert odd(name).perform(Call(op="alloc", need_size=1)).out == [1]
+
+
+def test_what_a_release_returns_is_not_taken_for_slots() -> None:
+    allocator = odd("Odd")
+    live = cast(Watched, allocator).target
+    live.free = lambda index: ["released", index]
+    assert allocator.perform(Call(op="free", indices=[1])).out is None
+
+
+@pytest.mark.parametrize(
+    ("name", "raised", "text"),
+    [("Exits", "SystemExit", "0"), ("Speechless", "NoTextError", "cannot be made: RuntimeError")],
+)
+def test_exit_and_exception_without_text_are_exceptions_like_others(
+    name: str, raised: str, text: str
+) -> None:
+    effect = odd(name).perform(Call(op="alloc", need_size=1))
+    assert effect.raised == raised
+    assert text in effect.raised_text
+
+
+def test_exit_while_it_is_built_is_an_error() -> None:
+    with pytest.raises(UsageError, match=r"ExitsWhenBuilt\(\) gave SystemExit: 0"):
+        odd("ExitsWhenBuilt")
+
+
+def test_module_that_exits_when_imported_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "leaves_at_once.py").write_text("raise SystemExit('bye')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match="importing leaves_at_once gave SystemExit: bye"):
+        adapter.build("leaves_at_once:Any", SimConfig(1, 4, 4))
+
+
+def test_mapping_of_floats_is_refused_by_name() -> None:
+    with pytest.raises(UsageError, match=r"full_to_swa_index_mapping: tensor of torch\.float32"):
+        odd("NoMapping").perform(Call(op="free", indices=[1]))
+
+
+def test_pages_in_pieces_of_any_kind_are_read() -> None:
+    allocator = odd("PagesInPieces")
+    allocator.perform(Call(op="free", indices=[1]))
+    assert allocator.state().full_staged == [1, 3]
+
+
+def test_what_the_allocator_prints_stays_out_of_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    odd("Talks").perform(Call(op="alloc", need_size=1))
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "built\ncalled\n")
+
+
+def test_lists_that_are_longer_than_one_piece_are_compared_to_the_end() -> None:
+    long = torch.arange(1, 600_001)
+    none = long[:0]
+    assert pages_moved((long, none), (long[3:], none)) == ([1, 2, 3], [])
+    assert pages_moved((long[2:], none), (torch.cat((torch.tensor([2, 1]), long[2:])), none)) == (
+        [],
+        [2, 1],
+    )
+    changed = long.clone()
+    changed[400_000] = 0
+    assert pages_moved((long, none), (changed, none)) == ([400_001], [0])
+    assert entries_changed(long, changed) == ([400_000], [400_001], [0])
