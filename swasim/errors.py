@@ -85,11 +85,18 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """One sentence for an unknown name: the nearest known one first, then all of them."""
+def unknown_name(what: str, name: str, known: Iterable[str], listed: str = "") -> str:
+    """One sentence for an unknown name: the nearest known one first, then all of them.
+
+    Args:
+        what: kind of thing that is named.
+        name: as the user wrote it.
+        known: every name that there is.
+        listed: what to say in place of all names, where they are too many for a sentence.
+    """
     names = list(known)
     # A name from a file may be megabytes long; neither the search nor a screen should meet it.
     name = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "..."
     hint = nearest(name, names)
     did_you_mean = f"; did you mean {hint!r}?" if hint else ""
-    return f"unknown {what} {name!r}{did_you_mean} (known: {', '.join(names)})"
+    return f"unknown {what} {name!r}{did_you_mean} (known: {listed or ', '.join(names)})"

@@ -23,6 +23,7 @@ class Fault:
         finding: kind of the first error on its trace.
         summary: what goes wrong, one sentence.
         by_caller: the allocator does what it was told, and the caller was wrong.
+        aliases: names by other reports of the same.
     """
 
     profile: Profile
@@ -30,6 +31,7 @@ class Fault:
     finding: str
     summary: str
     by_caller: bool = False
+    aliases: tuple[str, ...] = ()
 
     @property
     def trace(self) -> str:
@@ -156,6 +158,7 @@ FAULTS: tuple[Fault, ...] = (
         "double-free",
         "the last page, shared in part with the prefix cache, is freed by both holders",
         by_caller=True,
+        aliases=("fault:31616",),
     ),
 )
 """Every fault, in the order in which `swasim allocators` lists them."""

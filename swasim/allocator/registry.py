@@ -20,6 +20,11 @@ PR_27779 = "https://github.com/sgl-project/sglang/pull/27779"
 INSTALLED = "sglang"
 """Name of the allocator of the SGLang that can be imported."""
 
+_SHOWN = (
+    f"{INSTALLED}, fixed, buggy, ideal, fault:NUMBER, a release such as 0.5.23, "
+    "package.module:Class; `swasim allocators` lists them all"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AllocatorInfo:
@@ -62,7 +67,7 @@ def info(name: str) -> AllocatorInfo:
     """What is known of an allocator.
 
     Raises:
-        UsageError: no such name; tells the nearest and all of them.
+        UsageError: no such name; tells the nearest one, and how to see them all.
     """
     return _entry(name)[0]
 
@@ -129,8 +134,7 @@ def _by_name() -> dict[str, tuple[AllocatorInfo, Profile]]:
 def _entry(name: str) -> tuple[AllocatorInfo, Profile]:
     found = _by_name().get(name)
     if found is None:
-        known_names = (INSTALLED, *_by_name(), "package.module:Class")
-        raise UsageError(unknown_name("allocator", name, known_names))
+        raise UsageError(unknown_name("allocator", name, (INSTALLED, *_by_name()), _SHOWN))
     return found
 
 
@@ -175,6 +179,7 @@ def _of_fault(fault: Fault) -> AllocatorInfo:
         faulty=True,
         summary=fault.summary,
         trace=fault.trace,
+        aliases=fault.aliases,
         by_caller=fault.by_caller,
     )
 
