@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swasim.commands.app import run
-from tests.record import fake_sglang
+from tests.recorder import fake_sglang
 from tests.support.recording import events_of
 
 ROOT = Path(__file__).parents[2]

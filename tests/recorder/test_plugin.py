@@ -15,7 +15,7 @@ import pytest
 from swasim.errors import UsageError
 from swasim.recorder import launch, plugin
 from swasim.recorder.guard import Guard
-from tests.record import fake_sglang
+from tests.recorder import fake_sglang
 from tests.support.recording import events_of, extend, live
 from tests.support.tiny_allocator import TinyAllocator
 

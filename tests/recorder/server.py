@@ -1,6 +1,6 @@
 """A process that records an allocator at work, for the tests that kill or fork it.
 
-python -m tests.record.server PATH CALLS [RING]
+python -m tests.recorder.server PATH CALLS [RING]
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def serve(path: Path, calls: int, *ring: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.record.server", str(path), str(calls), *ring]
+    command = [sys.executable, "-m", "tests.recorder.server", str(path), str(calls), *ring]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
