@@ -79,7 +79,7 @@ def _check_idle_pool(scene: Scene, pool: PoolTruth) -> None:
             f"{short_list(pages, 4)}",
             pool=pool.name,
             page=pages[0],
-            cause=record.fault,
+            cause=record.damage,
             owner=record.allocated,
             notes=(f"{pool.label} pages {short_list(pages, 16)}",),
         )

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from swasim.geometry import NO_LOC, PAD_PAGE, UNMAPPED, Pool
 from swasim.sanitizer.findings import Finding
-from swasim.sanitizer.mapping import apply_mapping_writes, check_remap_in_group, suspect_orphan
+from swasim.sanitizer.mapping import (
+    apply_mapping_writes,
+    check_remap_in_group,
+    renew_entries,
+    suspect_orphan,
+)
 from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
 
@@ -28,6 +33,7 @@ def check_allocation(scene: Scene) -> None:
         return
     _hand_out(scene, effect.out)
     apply_mapping_writes(scene)
+    _renew_entries(scene, effect.out)
     _check_unreached_peers(scene)
 
 
@@ -75,7 +81,7 @@ def _check_growth(scene: Scene) -> None:
         if record is None or not record.live or record.queued or birth:
             trouble = _trouble(record, birth)
             if trouble:
-                _report_dead_growth(scene, last_loc, page, record, trouble)
+                _report_dead_growth(scene, last_loc, page, record, trouble, birth)
                 continue
         if (last_loc + 1) % size:
             peer = swa_pages.get(entries.get(last_loc, UNMAPPED) // size)
@@ -95,7 +101,7 @@ def _trouble(record: PageTruth | None, birth: int) -> str:
 
 
 def _report_dead_growth(
-    scene: Scene, last_loc: int, page: int, record: PageTruth | None, trouble: str
+    scene: Scene, last_loc: int, page: int, record: PageTruth | None, trouble: str, birth: int
 ) -> None:
     if not scene.truth.full.is_real(page):
         return
@@ -105,10 +111,16 @@ def _report_dead_growth(
         pool="full",
         page=page,
         slots=[last_loc],
-        cause=record.fault if record else None,
+        cause=_growth_fault(record, birth) or scene.first_error("use-after-free"),
         owner=record.allocated if record and record.live else None,
         mark_page=False,
     )
+
+
+def _growth_fault(record: PageTruth | None, birth: int) -> Finding | None:
+    if record is None:
+        return None
+    return record.fault_after(birth) if birth else record.damage
 
 
 def _report_dead_peer(scene: Scene, last_loc: int, swa_page: int) -> None:
@@ -117,6 +129,8 @@ def _report_dead_peer(scene: Scene, last_loc: int, swa_page: int) -> None:
     record = truth.swa.peek(swa_page)
     stale = truth.mapping.stale.get(last_loc)
     full_record = truth.full.peek(last_loc // truth.geometry.page_size)
+    if last_loc not in truth.mapping.entries:
+        record = None  # nothing points at the padding page: what happened to it explains nothing
     into = "padding page 0" if swa_page == PAD_PAGE else f"free page {swa_page}"
     scene.report(
         "use-after-free",
@@ -126,7 +140,8 @@ def _report_dead_peer(scene: Scene, last_loc: int, swa_page: int) -> None:
         slots=[last_loc],
         cause=stale
         or (record.fault if record else None)
-        or (full_record.fault if full_record else None),
+        or (full_record.damage if full_record else None)
+        or scene.first_error("use-after-free"),
     )
 
 
@@ -144,13 +159,21 @@ def _take_pages(scene: Scene, pool: Pool, pages: list[int]) -> None:
                 page=page,
                 cause=record.fault if record else None,
             )
+        elif not truth.is_real(page):
+            scene.report(
+                "index-out-of-range",
+                f"{truth.label} page {page}, outside of the pool, is handed out",
+                pool=pool,
+                page=page,
+                cause=record.fault if record else None,
+            )
         elif record is not None and record.live:
             scene.report(
                 "page-aliased",
                 f"{truth.label} page {page} is handed out while it is live: two owners",
                 pool=pool,
                 page=page,
-                cause=record.fault,
+                cause=record.fault or scene.first_error("page-aliased"),
                 owner=record.allocated,
             )
         truth.take(page, scene.moment)
@@ -215,10 +238,27 @@ def _hand_out(scene: Scene, out: list[int]) -> None:
         i += count
 
 
+def _renew_entries(scene: Scene, out: list[int]) -> None:
+    """Stale entries that the call wrote anew: nothing changed, and yet they hold again.
+
+    A page that is taken again for the same slots has the entries that it had. Slots before the
+    tail of a tail allocation are not written; what they held stays stale.
+    """
+    mapping = scene.truth.mapping
+    if not mapping.stale or scene.call.pool is not None:
+        return
+    if scene.call.op == "alloc_extend_swa_tail":
+        out = out[len(out) - scene.call.swa_tail_len :]
+    size = scene.truth.geometry.page_size
+    written = set(scene.effect.swa_taken)
+    written |= {mapping.entries.get(loc, UNMAPPED) // size for loc in scene.call.last_loc}
+    renew_entries(scene, [s for s in out if mapping.entries.get(s, UNMAPPED) // size in written])
+
+
 def _report_foreign_out(scene: Scene, page: int, slot: int, record: PageTruth | None) -> None:
     """A slot was handed out on a page that this call neither took nor grew into."""
     truth = scene.truth.full
-    cause = scene.first_error() or (record.fault if record else None)
+    cause = scene.first_error() or (record.damage if record else None)
     if page == PAD_PAGE:
         kind, headline = "padding-page", f"slot {slot} of padding page 0 is handed out"
     elif not truth.is_real(page):
@@ -241,23 +281,27 @@ def _check_unreached_peers(scene: Scene) -> None:
 
 
 def _check_false_exhaustion(scene: Scene) -> None:
-    """A refusal is a lie when pages that were lost earlier would have been enough."""
+    """A refusal is a lie when both pools would have room, had one not lost pages earlier."""
     truth, call = scene.truth, scene.call
     full_need, swa_need = needed_pages(scene)
-    for truth_pool, need in (
+    short: list[tuple[PoolTruth, int, int, Finding | None]] = []
+    for pool, need in (
         (truth.full, 0 if call.pool == "swa" else full_need),
         (truth.swa, 0 if call.pool == "full" else swa_need),
     ):
-        lost, cause = _lost(scene, truth_pool)
-        free = truth_pool.free_pages
-        if lost and free < need <= free + lost:
-            scene.report(
-                "false-exhaustion",
-                f"{call.op} refused: {need} of {truth_pool.label} pages wanted, "
-                f"{free} free, {lost} lost",
-                pool=truth_pool.name,
-                cause=cause,
-            )
+        lost, cause = _lost(scene, pool)
+        if need > pool.free_pages + lost:
+            return
+        if need > pool.free_pages:
+            short.append((pool, need, lost, cause))
+    for pool, need, lost, cause in short:
+        scene.report(
+            "false-exhaustion",
+            f"{call.op} refused: {counted(need, f'{pool.label} page')} wanted, "
+            f"{pool.free_pages} free, {lost} lost",
+            pool=pool.name,
+            cause=cause,
+        )
 
 
 def _lost(scene: Scene, pool: PoolTruth) -> tuple[int, Finding | None]:

@@ -144,8 +144,15 @@ def _cell(page: int, look: PageLook, letters: dict[Moment, str]) -> PageCell:
     state, owner, copies = look
     letter = ""
     if owner is not None:
-        letter = letters.setdefault(owner, LETTERS[len(letters) % len(LETTERS)])
+        letter = letters.get(owner) or letters.setdefault(owner, _letter(owner, letters))
     return PageCell(page, state, letter, copies)
+
+
+def _letter(owner: Moment, letters: dict[Moment, str]) -> str:
+    """The initial of the owner's request where it is not taken, else the next free letter."""
+    taken = set(letters.values())
+    wanted = [owner.req[:1].upper(), *LETTERS]
+    return next((c for c in wanted if c in LETTERS and c and c not in taken), "?")
 
 
 def describe(moment: Moment) -> str:

@@ -9,7 +9,7 @@ from swasim.sanitizer.mapping import (
     check_cut_from_full,
     check_stale_entries,
 )
-from swasim.sanitizer.release import report_missing
+from swasim.sanitizer.release import WRONG_RELEASES, report_missing
 from swasim.sanitizer.scene import Scene
 from swasim.sanitizer.shadow import FreeGroup, PageTruth, PoolTruth
 from swasim.sanitizer.window import Window
@@ -17,8 +17,12 @@ from swasim.sanitizer.window import Window
 
 def check_group_begin(scene: Scene) -> None:
     """Open a group. A nested begin keeps what is queued: it is still owed."""
-    if scene.truth.group is None and not scene.effect.raised:
+    if scene.effect.raised:
+        return
+    if scene.truth.group is None:
         scene.truth.group = FreeGroup(scene.moment)
+    else:
+        scene.truth.group.begun_again = scene.moment
 
 
 def check_group_end(scene: Scene, window: Window) -> None:
@@ -77,7 +81,9 @@ def _report_double(
         page=page,
         at=asked,
         released=record.released if record else None,
-        cause=stale[0] if stale else (record.fault if record else None),
+        cause=stale[0]
+        if stale
+        else (record.damage if record else None) or scene.first_error(*WRONG_RELEASES),
         notes=(f"carried out when the free group ended, at event {scene.moment.event}",),
     )
     pool.excess = pool.excess or scene.findings[-1]
@@ -93,7 +99,9 @@ def _report_unqueued(
         pool=pool.name,
         page=page,
         owner=record.allocated,
-        cause=next(iter(group.overwritten.values()), None) or record.fault,
+        cause=next(iter(group.overwritten.values()), None)
+        or record.damage
+        or scene.first_error(*WRONG_RELEASES),
         notes=(f"the free group was opened at event {group.opened.event}",),
     )
 
@@ -115,4 +123,6 @@ def _check_missing(scene: Scene, group: FreeGroup, pool: PoolTruth) -> None:
             missing.append(page)
     if missing:
         first = group.queued[pool.name][missing[0]][0]
-        report_missing(scene, pool, missing, first)
+        again = group.begun_again
+        note = f"a group was begun inside this one at event {again.event}" if again else ""
+        report_missing(scene, pool, missing, first, note)

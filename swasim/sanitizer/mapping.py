@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swasim.geometry import UNMAPPED
-from swasim.sanitizer.scene import Scene, short_list
+from swasim.sanitizer.scene import Scene, counted, short_list
 
 
 def apply_mapping_writes(scene: Scene) -> None:
@@ -23,7 +23,7 @@ def apply_mapping_writes(scene: Scene) -> None:
     for slot, new in zip(effect.mapped_slots, effect.mapped_to, strict=True):
         old = entries.get(slot, UNMAPPED)
         if old // size != new // size or not new:
-            if old:
+            if old and slot not in mapping.stale:
                 cut_off.setdefault(old // size, []).append(slot)
             if new:
                 targets[new // size] = None
@@ -33,12 +33,37 @@ def apply_mapping_writes(scene: Scene) -> None:
     written = dict(zip(effect.mapped_slots, effect.mapped_to, strict=True)) if cut_off else {}
     for page, slots in cut_off.items():
         record = swa.peek(page)
-        if record is None or not record.live or page in mapping.pointing:
+        if record is None or not record.live or mapping.owners(page):
             continue
         if record.queued:
             _note_remap(scene, page, [s for s in slots if written[s]])
         else:
             _judge_cut_off(scene, page, slots, overwritten=any(written[s] for s in slots))
+
+
+def renew_entries(scene: Scene, slots: list[int]) -> None:
+    """Stale entries that were written anew with the value that they had: they hold again."""
+    mapping, size = scene.truth.mapping, scene.truth.geometry.page_size
+    for page in {mapping.entries[slot] // size for slot in slots if slot in mapping.stale}:
+        scene.truth.swa.touch(page).mapped = scene.moment
+    for slot in slots:
+        mapping.stale.pop(slot, None)
+
+
+def check_entries_set_again(scene: Scene) -> None:
+    """`set_full_to_swa_mapping` of stale entries to what they are already."""
+    mapping, size = scene.truth.mapping, scene.truth.geometry.page_size
+    if not mapping.stale or scene.effect.raised:
+        return
+    again = [
+        slot
+        for slot, swa_slot in zip(scene.call.full, scene.call.swa, strict=False)
+        if slot in mapping.stale and mapping.entries[slot] == swa_slot
+    ]
+    for page in dict.fromkeys(mapping.entries[slot] // size for slot in again):
+        _arrive(scene, page)
+    swa = scene.truth.swa
+    renew_entries(scene, [s for s in again if swa.touch(mapping.entries[s] // size).live])
 
 
 def _arrive(scene: Scene, page: int) -> None:
@@ -58,7 +83,7 @@ def _arrive(scene: Scene, page: int) -> None:
             pool="swa",
             page=page,
             slots=scene.call.full,
-            cause=record.fault,
+            cause=record.damage or scene.first_error("use-after-free"),
         )
 
 
@@ -78,7 +103,7 @@ def _judge_cut_off(scene: Scene, page: int, slots: list[int], *, overwritten: bo
             pool="swa",
             page=page,
             slots=slots,
-            cause=record.fault or scene.first_error(),
+            cause=record.damage or scene.first_error(),
             notes=(f"entries of full slots {short_list(slots)} pointed at it",),
         )
         scene.truth.swa.lose(page)
@@ -97,7 +122,7 @@ def suspect_orphan(scene: Scene, page: int, headline: str, slots: list[int]) -> 
         page=page,
         slots=sorted(slots),
         positions=scene.resolved.positions,
-        cause=record.fault,
+        cause=record.damage,
         notes=("nothing released or mapped it afterwards",),
     )
     scene.suspects.add("swa", page, finding)
@@ -131,7 +156,9 @@ def check_remap_in_group(scene: Scene) -> None:
     if slots:
         scene.report(
             "remap-in-free-group",
-            f"{len(slots)} mapping entries queued for release are rewritten before the group ends",
+            "a mapping entry queued for release is rewritten before the group ends"
+            if len(slots) == 1
+            else f"{len(slots)} mapping entries queued for release are rewritten in the group",
             pool="swa",
             slots=slots,
             released=group.opened,
@@ -153,17 +180,22 @@ def check_stale_entries(scene: Scene) -> None:
             continue
         finding = scene.report(
             "stale-mapping",
-            f"SWA page {page} is released, {len(slots)} mapping entries still point at it",
+            f"SWA page {page} is released, {_entries(len(slots))} still point"
+            f"{'s' if len(slots) == 1 else ''} at it",
             pool="swa",
             page=page,
             slots=slots,
             released=scene.moment,
-            cause=scene.first_error(),
+            cause=scene.first_error() or record.damage,
             mark_page=False,
             notes=(f"entries of full slots {short_list(slots)}",),
         )
         for slot in slots:
             mapping.stale[slot] = finding
+
+
+def _entries(number: int) -> str:
+    return counted(number, "mapping entry", "mapping entries")
 
 
 def check_cut_from_full(scene: Scene) -> None:

@@ -38,6 +38,9 @@ SEGMENT_OPS = frozenset(
     }
 )
 
+WRONG_RELEASES = ("double-free", "foreign-free")
+"""One call that releases many pages wrongly is one fault: the further pages follow the first."""
+
 
 @dataclass(slots=True)
 class Named:
@@ -148,7 +151,7 @@ def _check_generations(scene: Scene, named: Named) -> dict[int, Finding]:
                 pool="full",
                 page=page,
                 slots=[s for s in named.slots if s // size == page],
-                cause=record.fault,
+                cause=record.fault_after(birth) or scene.first_error(*WRONG_RELEASES),
                 owner=record.allocated,
                 notes=(f"the request got its slots at event {birth}",),
             )
@@ -169,7 +172,8 @@ def _take_back(
         if page == PAD_PAGE:
             _report_padding(scene, pool)
         elif not pool.is_real(page):
-            pass  # its slots are out of range, which is reported as such
+            # Its slots are out of range, which is reported as such.
+            pool.touch(page).fault = scene.first_error()
         elif record is None or not record.live:
             if page not in judged:
                 _report_double(scene, pool, page, record)
@@ -190,7 +194,7 @@ def _report_padding(scene: Scene, pool: PoolTruth) -> None:
         pool=pool.name,
         page=PAD_PAGE,
         slots=_unmapped_slots(scene) if pool.name == "swa" else (),
-        cause=scene.first_error() or _dead_peer_fault(scene, pool),
+        cause=scene.first_error() or _padding_owner_fault(scene, pool),
     )
 
 
@@ -200,15 +204,19 @@ def _unmapped_slots(scene: Scene) -> list[int]:
     return [s for s in slots if s not in entries][:64] if scene.call.pool is None else []
 
 
-def _dead_peer_fault(scene: Scene, pool: PoolTruth) -> Finding | None:
-    """A token grown onto padding explains why padding is released with it."""
+def _padding_owner_fault(scene: Scene, pool: PoolTruth) -> Finding | None:
+    """What made entries of the call point into the padding page, where they do.
+
+    Entries that read 0 point at nothing: then the release of page 0 is a fault of its own.
+    """
     record = pool.peek(PAD_PAGE)
-    fault = record.fault if record else None
-    return fault if fault is not None and fault.kind == "use-after-free" else None
+    if record is None or pool.name == "full" or PAD_PAGE not in scene.truth.mapping.pointing:
+        return None
+    return record.fault if _slots_named(scene, pool, PAD_PAGE) else None
 
 
 def _report_double(scene: Scene, pool: PoolTruth, page: int, record: PageTruth | None) -> None:
-    cause = _stale_cause(scene, pool, page) or (record.fault if record else None)
+    cause = _stale_cause(scene, pool, page) or (record.damage if record else None)
     never = record is None or record.allocated is None
     scene.report(
         "double-free",
@@ -218,7 +226,7 @@ def _report_double(scene: Scene, pool: PoolTruth, page: int, record: PageTruth |
         pool=pool.name,
         page=page,
         slots=_slots_named(scene, pool, page),
-        cause=cause,
+        cause=cause or scene.first_error(*WRONG_RELEASES),
         released=record.released if record else None,
     )
     if pool.excess is None:
@@ -232,7 +240,9 @@ def _report_foreign(scene: Scene, pool: PoolTruth, page: int, record: PageTruth)
         pool=pool.name,
         page=page,
         slots=_slots_named(scene, pool, page),
-        cause=_stale_cause(scene, pool, page) or record.fault or scene.first_error(),
+        cause=_stale_cause(scene, pool, page)
+        or record.damage
+        or scene.first_error(*WRONG_RELEASES),
         owner=record.allocated,
     )
 
@@ -266,7 +276,6 @@ def _wait_or_miss(scene: Scene, named: Named) -> bool:
     """
     group = scene.truth.group
     if group is not None:
-        group.slots.update(named.slots if scene.call.pool is None else ())
         if scene.call.pool is None and named.full and not named.swa:
             group.peers.update(scene.truth.mapping.peers(named.slots))
     elif scene.effect.raised:
@@ -285,10 +294,14 @@ def _wait_or_miss(scene: Scene, named: Named) -> bool:
                     pool.queue(page, scene.moment)
             elif record is not None and record.live:
                 report_missing(scene, pool, [page], scene.moment)
+    if group is not None and queued and scene.call.pool is None:
+        group.slots.update(named.slots)
     return queued
 
 
-def report_missing(scene: Scene, pool: PoolTruth, pages: list[int], asked: Moment) -> None:
+def report_missing(
+    scene: Scene, pool: PoolTruth, pages: list[int], asked: Moment, note: str = ""
+) -> None:
     """Pages whose release was asked for and that never entered the free list."""
     finding = scene.report(
         "accounting-mismatch",
@@ -297,7 +310,7 @@ def report_missing(scene: Scene, pool: PoolTruth, pages: list[int], asked: Momen
         page=pages[0],
         released=asked,
         cause=scene.first_error(),
-        notes=(f"{pool.label} pages {short_list(pages)}",),
+        notes=(f"{pool.label} pages {short_list(pages)}", *([note] if note else [])),
     )
     for page in pages:
         pool.lose(page)

@@ -17,7 +17,11 @@ from swasim.sanitizer.allocation import check_allocation
 from swasim.sanitizer.build import FindingBuilder
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.group import check_group_begin, check_group_end
-from swasim.sanitizer.mapping import apply_mapping_writes, check_remap_in_group
+from swasim.sanitizer.mapping import (
+    apply_mapping_writes,
+    check_entries_set_again,
+    check_remap_in_group,
+)
 from swasim.sanitizer.release import RELEASES, check_release
 from swasim.sanitizer.rows import RowIndex
 from swasim.sanitizer.scene import Scene
@@ -145,6 +149,7 @@ class Sanitizer:
         else:
             check_remap_in_group(scene)
             apply_mapping_writes(scene)
+            check_entries_set_again(scene)
 
     def _start_over(self) -> None:
         """`clear`: everything is free again. The group's queue is gone with it."""

@@ -81,9 +81,16 @@ class Scene:
             self.truth.pool(pool).touch(page).fault = finding
         return finding
 
-    def first_error(self) -> Finding | None:
-        """The first error of this event, the likely cause of what else is wrong in it."""
-        return next((f for f in self.findings if f.severity == "error"), None)
+    def first_error(self, *kinds: str) -> Finding | None:
+        """The first error of this event, the likely cause of what else is wrong in it.
+
+        Args:
+            kinds: only errors of these kinds; all without.
+        """
+        return next(
+            (f for f in self.findings if f.severity == "error" and (not kinds or f.kind in kinds)),
+            None,
+        )
 
 
 def short_list(values: Iterable[int], limit: int = 6) -> str:
@@ -93,6 +100,6 @@ def short_list(values: Iterable[int], limit: int = 6) -> str:
     return text if len(items) <= limit else f"{text} (+{len(items) - limit} more)"
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 page", "2 pages"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: "1 page", "2 pages", "2 entries"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

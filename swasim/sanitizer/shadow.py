@@ -28,7 +28,7 @@ class PageTruth:
         fill: slots of it that were handed out, counted from its first.
         held: an SWA page that a caller got directly and that no entry has pointed at yet.
         allocated, released, mapped: last of each, whatever the present state.
-        fault: the finding whose damage the page still carries.
+        fault: the last finding about the page; see `damage`.
     """
 
     __slots__ = (
@@ -67,6 +67,21 @@ class PageTruth:
         twin.mapped = self.mapped
         twin.fault = self.fault
         return twin
+
+    @property
+    def damage(self) -> Finding | None:
+        """The fault that may explain what goes wrong with the page now.
+
+        None once the page was handed out anew after it: what follows then is a fault of its own.
+        """
+        fault, allocated = self.fault, self.allocated
+        if fault is None or (allocated is not None and fault.at.event < allocated.event):
+            return None
+        return fault
+
+    def fault_after(self, event: int) -> Finding | None:
+        """The last finding about the page, where it is later than `event`."""
+        return self.fault if self.fault is not None and self.fault.at.event > event else None
 
     @property
     def state(self) -> PageState:
@@ -281,6 +296,7 @@ class FreeGroup:
         slots: full slots named by queued releases.
         peers: live SWA peers of what `free_full` named; the allocator may release them, or not.
         overwritten: SWA page -> the call that rewrote its last entry while it waited.
+        begun_again: the last call that opened a group while this one was open.
     """
 
     opened: Moment
@@ -290,6 +306,7 @@ class FreeGroup:
     slots: set[int] = field(default_factory=set)
     peers: set[int] = field(default_factory=set)
     overwritten: dict[int, Finding] = field(default_factory=dict)
+    begun_again: Moment | None = None
 
     def clone(self) -> FreeGroup:
         """A group with the same queue that can change on its own."""
@@ -298,7 +315,12 @@ class FreeGroup:
             for pool, pages in self.queued.items()
         }
         return FreeGroup(
-            self.opened, queued, self.slots.copy(), self.peers.copy(), self.overwritten.copy()
+            self.opened,
+            queued,
+            self.slots.copy(),
+            self.peers.copy(),
+            self.overwritten.copy(),
+            self.begun_again,
         )
 
 

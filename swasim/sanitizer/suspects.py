@@ -9,6 +9,8 @@ reused, a decode reads the token, the pools are declared idle or cleared, or the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swasim.geometry import Pool
 from swasim.sanitizer.findings import Finding
 
@@ -59,4 +61,18 @@ class Suspects:
         """Nothing can explain them any more; hands all of them over, in order."""
         found = list(self._by_page.values())
         self._by_page.clear()
-        return found
+        return fold(found)
+
+
+def fold(findings: list[Finding]) -> list[Finding]:
+    """Of several of one kind at one event, the further ones follow from the first."""
+    first: dict[tuple[str, int], Finding] = {}
+    folded: list[Finding] = []
+    for finding in findings:
+        root = first.setdefault((finding.kind, finding.at.event), finding)
+        if root is not finding and finding.cause is None:
+            finding = replace(
+                finding, cause=root.fingerprint, cause_at=root.at.event, cause_kind=root.kind
+            )
+        folded.append(finding)
+    return folded

@@ -102,13 +102,15 @@ class Window:
             row = self.index.rows.get(change.req)
             if row is None or not change.allocated or not change.added_slots:
                 continue
-            if row.broken:
-                self._check_broken(scene, change, row)
+            if row.broken and self._check_broken(scene, change, row):
+                # Gone on one side, gone on the other: that is one fault.
+                row.dead_len, row.suspect = 0, None
+                continue
             if self._back is not None and row.dead_len > change.kept_len - self._back:
                 self._check_window(scene, change, row)
 
-    def _check_broken(self, scene: Scene, change: RowChange, row: RowTruth) -> None:
-        """Full pages of the prefix that were released under the row."""
+    def _check_broken(self, scene: Scene, change: RowChange, row: RowTruth) -> bool:
+        """Full pages of the prefix that were released under the row; says whether one was."""
         broken, row.broken = row.broken, {}
         told = {f.page for f in scene.findings if f.pool == "full"}
         births = self._rows[change.req].births
@@ -126,11 +128,12 @@ class Window:
                 pool="full",
                 page=page,
                 slots=self._rows[change.req].slots[names[0] : names[1] + 1],
-                cause=record.fault,
+                cause=record.fault_after(births[names[0]]),
                 owner=record.allocated if record.live else None,
                 mark_page=False,
             )
-            return
+            return True
+        return False
 
     def _check_window(self, scene: Scene, change: RowChange, row: RowTruth) -> None:
         start = max(0, change.kept_len - (self._back or 0))
@@ -227,7 +230,7 @@ class Window:
             pool="full",
             page=page,
             slots=[s for s in change.dropped_slots if s // size == page],
-            cause=record.fault,
+            cause=record.damage,
             notes=("nothing released it afterwards",),
         )
         scene.suspects.add("full", page, finding)

@@ -142,6 +142,7 @@ BUGS = (
         "sgl-31486",
         "ideal",
         ((5, "foreign-free"),),
+        follows=("foreign-free",),
         because="the hit only reads; what a call does is the eviction under the new owner",
     ),
     Bug(
@@ -193,7 +194,9 @@ BUGS = (
     ),
     Bug("sgl-26972", "ideal", ((3, "leaked-page"),)),
     Bug("sgl-19518", "ideal", ((4, "leaked-page"),)),
-    Bug("sgl-28702", "fixed", ((3, "double-free"),), follows=("accounting-overflow",)),
+    Bug(
+        "sgl-28702", "fixed", ((3, "double-free"),), follows=("accounting-overflow", "double-free")
+    ),
     Bug(
         "sgl-13801",
         "fixed",
@@ -205,6 +208,7 @@ BUGS = (
         "sgl-26941",
         "ideal",
         ((4, "foreign-free"),),
+        follows=("foreign-free",),
         because="the stale reference is in the request, not in the mapping",
     ),
     Bug("sgl-12994", "ideal", ((3, "double-free"),), follows=("accounting-overflow",)),
@@ -230,7 +234,7 @@ BUGS = (
         ((2, "misaligned"),),
         because="length and last slot do not fit, and that comes before the sentinel is read",
     ),
-    Bug("lcpp-29045", "ideal", ((3, "orphaned-page"),)),
+    Bug("lcpp-29045", "ideal", ((3, "orphaned-page"),), follows=("orphaned-page",)),
     Bug("lcpp-19225", "ideal", ((2, "window-violation"),)),
     Bug("lcpp-14157", "ideal", ((4, "window-violation"),)),
     Bug(

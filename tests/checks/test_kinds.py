@@ -31,7 +31,7 @@ EVENT_OF = {
     "expectation-failed": 1,
     "replay-divergence": 1,
     "leaked-page": 2,
-    "false-exhaustion": 5,
+    "false-exhaustion": 6,
     "partial-page-free": 2,
     "remap-in-free-group": 5,
     "redundant-free": 3,
