@@ -5,6 +5,7 @@ The test for SGLang itself is in `swasim.minimize.sglang_test`.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -88,7 +89,7 @@ def as_pytest(result: Minimized) -> str:
 {_docstring(about)}
 """
 
-from swasim.run import replay
+import swasim
 
 TRACE = r"""
 {trace}
@@ -96,10 +97,15 @@ TRACE = r"""
 
 
 def test_trace_shows_{name}() -> None:
-    result = replay(TRACE.split("\\n")[1:-1], allocator={allocator!r})
+    result = swasim.replay(TRACE.split("\\n")[1:-1], allocator={_quoted(allocator)})
     found = [(f.kind, f.pool, f.at.event) for f in result.findings]
-    assert ({finding.kind!r}, {finding.pool!r}, {finding.at.event}) in found
+    assert ({_quoted(finding.kind)}, {_quoted(finding.pool)}, {finding.at.event}) in found
 '''
+
+
+def _quoted(text: str | None) -> str:
+    """As a Python formatter would leave it."""
+    return "None" if text is None else json.dumps(text)
 
 
 def _docstring(text: str) -> str:

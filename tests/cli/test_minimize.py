@@ -79,7 +79,7 @@ def test_json_report_says_what_was_kept_and_at_which_effort(
     assert (document["events_before"], document["events_after"]) == (2, 2)
     assert document["minimal"] is True
     assert document["by_caller"] is False
-    assert [step["name"] for step in document["passes"]][:2] == ["cut lengths", "smaller pools"]
+    assert [step["name"] for step in document["passes"]][:2] == ["fit pools", "cut lengths"]
     assert document["events"] == [json.loads(line) for line in SHORTEST]
 
 
@@ -184,7 +184,7 @@ def test_exported_pytest_runs_and_passes() -> None:
 def test_exported_pytest_fails_where_the_finding_is_gone() -> None:
     assert run(["minimize", "pr27779", "-a", "buggy", "--export", "pytest", "-q"]) == 0
     path = Path("test_pr27779.py")
-    path.write_text(path.read_text().replace("allocator='buggy'", "allocator='fixed'"))
+    path.write_text(path.read_text().replace('allocator="buggy"', 'allocator="fixed"'))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_pr27779.py"],
         env={"PYTHONPATH": str(ROOT)},

@@ -131,6 +131,15 @@ def test_a_sharing_request_is_named_by_the_one_it_shares_with() -> None:
     ]
 
 
+def test_pools_first_lose_what_nobody_asks_for() -> None:
+    search = search_on(
+        ['{"op":"alloc_extend","reqs":["A"],"seq_lens":[3]}', *TWICE],
+        config=small(kv_size=4096, kv_size_swa=8192),
+    )
+    sizes.fit_pools(search)
+    assert (search.config.kv_size, search.config.kv_size_swa) == (6, 6)
+
+
 def test_pools_shrink_to_the_pages_that_are_needed() -> None:
     search = search_on(['{"op":"alloc_extend","reqs":["A"],"seq_lens":[3]}', *TWICE])
     sizes.smaller_pools(search)

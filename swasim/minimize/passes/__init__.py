@@ -29,6 +29,7 @@ class Pass:
 
 
 ROUND = (
+    Pass("fit pools", "takes pages out of the pools that nobody asks for", sizes.fit_pools),
     Pass("drop events", "leaves events out, in chunks from the end", events.drop_events),
     Pass("drop requests", "leaves a request out, with all that names it", events.drop_requests),
     Pass("drop batch items", "leaves one request out of a batch", events.drop_items),

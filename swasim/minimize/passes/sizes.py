@@ -16,6 +16,26 @@ from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, ReqName, expand
 
 
+def fit_pools(search: Search) -> None:
+    """Pools that hold all that is ever asked for: nothing is refused, and replays are cheap."""
+    config = search.config
+    page = config.page_size
+    pages = sum(
+        -(-(seq_len - prefix_len) // page) + 1
+        for line in search.lines
+        for _, prefix_len, seq_len in items_of(line.event)
+    )
+    size = max(pages, 1) * page
+    search.offer(
+        search.lines,
+        replace(
+            config,
+            kv_size=min(config.kv_size, size),
+            kv_size_swa=min(config.kv_size_swa, size),
+        ),
+    )
+
+
 def smaller_pools(search: Search) -> None:
     """Fewer pages in each pool, both together first."""
     for pools in (("kv_size", "kv_size_swa"), ("kv_size_swa",), ("kv_size",)):
