@@ -155,7 +155,7 @@ def _configuration(
     alone = {"page_size": DEFAULT_PAGE_SIZE}
     page_size = config_for_search(config, allocator, alone, "explore").config.page_size
     size = page_size * (search.pages or DEFAULT_PAGES)
-    base = {"page_size": page_size, "kv_size": size, "sliding_window_size": page_size}
+    base = {"page_size": page_size, "kv_size": size}
     return config_for_search(config, allocator, base, "explore")
 
 

@@ -40,6 +40,15 @@ class FuzzOptions:
             metavar="KIND",
         ),
     ] = "careful"
+    mistakes: Annotated[
+        str | None,
+        option(
+            "--mistakes",
+            section=SEARCH,
+            help="of wrong callers: only these, comma-separated; each trace has one kind",
+            metavar="NAMES",
+        ),
+    ] = None
     against: Annotated[
         str | None,
         option(
@@ -195,9 +204,28 @@ def _settings(resolved: ResolvedConfig, search: FuzzOptions) -> Settings:
         against=search.against or "",
         control=search.control or "",
         callers=search.callers,
+        mistakes=_mistakes(search),
         calls=search.calls,
         given=given,
     )
+
+
+def _mistakes(search: FuzzOptions) -> tuple[str, ...]:
+    """The chosen mistakes; all of them where none is named."""
+    from swasim.errors import UsageError, unknown_name
+    from swasim.fuzz import WRONG
+
+    if search.mistakes is None:
+        return WRONG
+    names = tuple(dict.fromkeys(n.strip() for n in search.mistakes.split(",") if n.strip()))
+    if search.callers != "wrong":
+        raise UsageError(f"--mistakes: {search.callers} callers make none; add --callers wrong")
+    if not names:
+        raise UsageError("--mistakes is empty; known: " + ", ".join(WRONG))
+    for name in names:
+        if name not in WRONG:
+            raise UsageError("--mistakes: " + unknown_name("mistake", name, WRONG))
+    return names
 
 
 class _Keeper:

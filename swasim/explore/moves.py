@@ -76,13 +76,10 @@ def _decode(now: Situation) -> Iterator[AnyEvent]:
 
 
 def _slide(now: Situation) -> Iterator[AnyEvent]:
-    back = now.bounds.window_tokens or 0
     for request in now.requests:
-        if not request.whole:
-            continue
         start = max(now.dead_len(request), request.shared)
-        border = max(0, request.length - back) // now.page_size * now.page_size
-        if border > start:
+        border = now.window_start(request) // now.page_size * now.page_size
+        if request.whole and border > start:
             yield ev.FreeSwa(req=request.name, start=start, end=border)
 
 
@@ -114,13 +111,13 @@ def _partial(now: Situation) -> Iterator[AnyEvent]:
 
 
 def _ranges(now: Situation, request: Request) -> list[tuple[int, int]]:
-    """Every token by itself, every page, everything; of what is the request's own."""
-    if not request.whole:
+    """Every token by itself, every page, everything; of what is its own and out of its window."""
+    start, end = request.shared, now.window_start(request)
+    if not request.whole or start >= end:
         return []
-    start, end = request.shared, request.length
     tokens = [(at, at + 1) for at in range(start, end)]
-    pages = now.page_spans(request, start)
-    return list(dict.fromkeys([*tokens, *pages, *([(start, end)] if end > start else [])]))
+    pages = [(first, last) for first, last in now.page_spans(request, start) if last <= end]
+    return list(dict.fromkeys([*tokens, *pages, (start, end)]))
 
 
 def _repeat(now: Situation) -> Iterator[AnyEvent]:
@@ -265,9 +262,9 @@ def _alias_of(now: Situation, page: int, request: Request, start: int) -> AnyEve
 
 
 def _again(now: Situation) -> Iterator[AnyEvent]:
-    """Both sides released once more, by a row that gave them back."""
+    """Both sides released, and once more by the row that gave them back."""
     for name, row in now.rows.items():
-        if name != LOAN and len(row) and not any(row.held):
+        if name != LOAN and len(row) and (all(row.held) or not any(row.held)):
             yield ev.Free(req=name)
 
 
@@ -294,7 +291,7 @@ FAMILIES: dict[str, Family] = {
         Family(
             "partial",
             "sloppy",
-            "free_swa of each token, each page and all of a request, inside the window too",
+            "free_swa of each token, each page and all of a request, out of the window",
             _partial,
         ),
         Family("repeat", "sloppy", "the same once more when the SWA side is gone", _repeat),
@@ -340,7 +337,13 @@ FAMILIES: dict[str, Family] = {
             "alias", "wrong", "a full page mapped to the SWA page of another, and dropped", _alias
         ),
         Family("split", "wrong", "a page shared in part, and released by both", _split),
-        Family("again", "wrong", "free of what was freed", _again, may_raise=True),
+        Family(
+            "again",
+            "wrong",
+            "free of a request, and again of what was freed",
+            _again,
+            may_raise=True,
+        ),
         Family(
             "unaligned",
             "wrong",

@@ -176,7 +176,7 @@ class _Search:
 
     def _is_over(self) -> bool:
         self.expanded += 1
-        if self.expanded % LOOK_EVERY_STATES:
+        if self.expanded % LOOK_EVERY_STATES != 1:
             return False
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.end = "budget"

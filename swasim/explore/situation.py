@@ -119,6 +119,13 @@ class Situation:
         read = request.slots[max(0, request.length - back) :]
         return all(slot // self.page_size in self.ledger.live for slot in read)
 
+    def window_start(self, request: Request) -> int:
+        """Tokens that lie on pages which no step reads any more; without a window all of them."""
+        if not self.bounds.window_tokens:
+            return request.length
+        left = max(0, request.length - self.bounds.window_tokens)
+        return left // self.page_size * self.page_size
+
     def dead_len(self, request: Request) -> int:
         """Tokens at the front whose SWA side is gone."""
         for at, slot in enumerate(request.slots):

@@ -21,6 +21,7 @@ from swasim.config import SimConfig
 from swasim.errors import SwasimError
 from swasim.fuzz.find import DIVERGENCE, Find, find_of, rough_fingerprint
 from swasim.fuzz.play import CALLERS, Contract, Play, contract_for, play, random_config
+from swasim.fuzz.sloppy import WRONG
 from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent, Entry
@@ -41,6 +42,7 @@ class Settings:
         against: a second one, in lockstep; "" without.
         control: an allocator that must not show the error; "" without.
         callers: "careful", "sloppy" or "wrong".
+        mistakes: those of wrong callers, of which each trace has one kind.
         calls: events of each trace.
         given: configuration keys that are not left to chance.
     """
@@ -49,6 +51,7 @@ class Settings:
     against: str = ""
     control: str = ""
     callers: str = "careful"
+    mistakes: tuple[str, ...] = WRONG
     calls: int = 500
     given: Mapping[str, Any] = field(default_factory=dict)
 
@@ -118,6 +121,7 @@ def play_seed(settings: Settings, contract: Contract, seed: int) -> Played:
         seed,
         settings.calls,
         callers=settings.callers,
+        mistakes=settings.mistakes,
         against=settings.against,
     )
     count = len(played.entries)

@@ -124,6 +124,7 @@ def play(
     calls: int,
     *,
     callers: str = "careful",
+    mistakes: Sequence[str] = WRONG,
     against: str = "",
     stop_at_first: bool = True,
 ) -> Play:
@@ -135,6 +136,7 @@ def play(
         seed: of every random choice.
         calls: events to make; what was begun is brought to its end.
         callers: "careful", "sloppy" or "wrong".
+        mistakes: those of wrong callers, of which each trace has one kind.
         against: a second allocator, in lockstep; to part is a find.
         stop_at_first: stop at the first event with an error or where the two part.
     """
@@ -143,7 +145,7 @@ def play(
     rng = random.Random(seed)
     lockstep = Lockstep([config, *([replace(config, allocator=against)] if against else [])], "")
     replayer = lockstep.replayers[0]
-    workload = _workload(config, contract, callers, rng, replayer)
+    workload = _workload(config, contract, callers, mistakes, rng, replayer)
     entries: list[Entry] = []
     findings: list[Finding] = []
     out: list[int] | None = None
@@ -168,7 +170,12 @@ def play(
 
 
 def _workload(
-    config: SimConfig, contract: Contract, callers: str, rng: random.Random, replayer: Replayer
+    config: SimConfig,
+    contract: Contract,
+    callers: str,
+    mistakes: Sequence[str],
+    rng: random.Random,
+    replayer: Replayer,
 ) -> Workload:
     window = config.sliding_window_size or config.page_size
     habits = habits_for(contract, config, window, rng)
@@ -176,7 +183,7 @@ def _workload(
         weights = habits.weights | SLOPPY
         if callers == "wrong":
             # One mistake a trace: a find has one cause then.
-            weights[rng.choice(WRONG)] = WRONG_WEIGHT
+            weights[rng.choice(mistakes)] = WRONG_WEIGHT
         habits = replace(habits, weights=weights)
     made = Workload if callers == "careful" else SloppyWorkload
     workload = made(

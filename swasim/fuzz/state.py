@@ -73,7 +73,7 @@ def load(path: str, settings: Settings, seed: int) -> State:
             raise UsageError(f"--state {path}: version {version!r}, this swasim knows {VERSION}")
         finds = tuple(Known(**find) for find in stored["finds"])
         state = State(
-            Settings(**stored["settings"]),
+            _settings(stored["settings"]),
             int(stored["seed"]),
             int(stored["seeds"]),
             int(stored["calls"]),
@@ -127,4 +127,8 @@ def store(path: str, state: State) -> None:
 
 def _plain(settings: Settings) -> dict[str, Any]:
     fields = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
-    return {**fields, "given": dict(settings.given)}
+    return {**fields, "given": dict(settings.given), "mistakes": list(settings.mistakes)}
+
+
+def _settings(stored: dict[str, Any]) -> Settings:
+    return Settings(**{**stored, "mistakes": tuple(stored["mistakes"])})

@@ -81,7 +81,10 @@ def statement(result: Exploration, callers: str) -> str:
         f"{counted(bounds.requests, 'request')}, {config.geometry.full_pages} full and"
         f" {config.geometry.swa_pages} SWA pages of {counted(config.page_size, 'token')}"
     )
-    within = f"with {sizes}, {callers} callers"
+    window = config.sliding_window_size
+    within = (
+        f"with {sizes}, {f'a window of {window}' if window else 'no window'}, {callers} callers"
+    )
     length = counted(result.depth, "event")
     if result.found:
         first = len(result.found[0].events)

@@ -8,6 +8,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, TextIO
 
 from swasim import __version__, finds
+from swasim.fuzz.sloppy import WRONG
 from swasim.reporters import SCHEMA, Look
 from swasim.reporters.jsonfmt import finding_fields
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
@@ -62,6 +63,8 @@ def command(campaign: Campaign, seed: int) -> str:
     """The command that plays one seed again."""
     settings = campaign.settings
     words = ["swasim", "fuzz", "--allocator", settings.allocator, "--callers", settings.callers]
+    if settings.mistakes != WRONG:
+        words += ["--mistakes", ",".join(settings.mistakes)]
     for flag, value in (("--against", settings.against), ("--control", settings.control)):
         words += [flag, value] if value else []
     for key, value in sorted(settings.given.items()):
