@@ -16,6 +16,7 @@ from swasim.collect import DEFAULT_MAX_FINDINGS, Collector, Replay
 from swasim.config import SimConfig, resolve
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
+from swasim.trace.events import Header
 from swasim.trace.reader import TraceReader, from_events, open_trace
 
 TraceSource = str | Path | TraceReader | Iterable[Any]
@@ -41,7 +42,8 @@ def config_for(
     if config is not None:
         changed = {key: value for key, value in settings.items() if value is not None}
         return (replace(config, **changed) if changed else config), ()
-    resolved = resolve(settings, {}, None, header_settings(reader))
+    header_at = (reader.path, reader.header_line)
+    resolved = resolve(settings, {}, None, header_settings(reader), header_at=header_at)
     return resolved.config, resolved.warnings
 
 
@@ -50,10 +52,13 @@ def header_settings(reader: TraceReader) -> dict[str, Any]:
 
     A trace that one release recorded is replayed on that release's profile by default.
     """
-    if reader.header is None:
-        return {}
-    settings = msgspec.structs.asdict(reader.header)
-    recorded_by = re.fullmatch(r"sglang (\S+)", reader.header.source or "")
+    return {} if reader.header is None else header_fields(reader.header)
+
+
+def header_fields(header: Header) -> dict[str, Any]:
+    """Likewise, from the header alone."""
+    settings = msgspec.structs.asdict(header)
+    recorded_by = re.fullmatch(r"sglang (\S+)", header.source or "")
     if recorded_by and f"sglang-{recorded_by[1]}" in names():
         settings["allocator"] = f"sglang-{recorded_by[1]}"
     return settings

@@ -1,48 +1,47 @@
-"""What `validate` knows about a file without an allocator.
+"""What `validate` says of a file: which kind it is, what it holds, what is wrong with it.
 
-Rows are followed as if every allocation that the trace does not record as refused succeeded: a
-row named too early, or positions beyond it, are then wrong on any allocator.
+Traces are checked by `swasim.trace.validate`, configurations by `swasim.config`.
 """
 
 from __future__ import annotations
 
-import itertools
+import os
 from dataclasses import dataclass
 
-import msgspec
-from msgspec import UNSET
-
-from swasim.config import KEYS, SimConfig, resolve
-from swasim.errors import ConfigError
-from swasim.trace import events as ev
-from swasim.trace.events import AnyEvent, Entry, expand
-from swasim.trace.reader import STDIN, TraceReader, open_trace
-from swasim.trace.resolve import Resolved, Resolver
+from swasim.allocator import registry
+from swasim.config import KEYS, ResolvedConfig, SimConfig, resolve
+from swasim.errors import ConfigError, SwasimError, UsageError
+from swasim.run import header_fields
+from swasim.trace.events import Header
+from swasim.trace.reader import STDIN
+from swasim.trace.validate import validate_trace
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
 TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
-class SoundFile:
-    """A file that is in order.
+class CheckedFile:
+    """What was found out about one file.
 
     Attributes:
         path: as the user named it, "<stdin>" for standard input.
         summary: what it holds, for one line.
         warnings: sentences about what will be rounded, or was cut off.
+        problems: what is wrong with it, in the order of the file; empty where it is sound.
     """
 
     path: str
     summary: str
     warnings: tuple[str, ...] = ()
+    problems: tuple[SwasimError, ...] = ()
 
 
-def check_file(name: str) -> SoundFile:
+def check_file(name: str) -> CheckedFile:
     """Check one trace or configuration, told apart by suffix, else by content.
 
     Raises:
-        SwasimError: the first thing that is wrong, with its place.
+        SwasimError: the file cannot be read, or is no configuration.
     """
     return _check_config(name) if _is_config(name) else _check_trace(name)
 
@@ -51,7 +50,8 @@ def _is_config(name: str) -> bool:
     lowered = name.lower()
     if lowered.endswith(CONFIG_SUFFIXES):
         return True
-    if name == STDIN or lowered.endswith(TRACE_SUFFIXES):
+    # What a pipe gave to a look at its content would be missing from the trace.
+    if name == STDIN or lowered.endswith(TRACE_SUFFIXES) or not os.path.isfile(name):
         return False
     try:
         with open(name, "rb") as stream:
@@ -63,9 +63,22 @@ def _is_config(name: str) -> bool:
     return any(first.startswith(key.encode()) for key in KEYS)
 
 
-def _check_config(name: str) -> SoundFile:
+def _check_config(name: str) -> CheckedFile:
     resolved = resolve({}, {}, name, None)
-    return SoundFile(name, f"configuration, {_sizes(resolved.config)}", resolved.warnings)
+    _check_allocator(resolved, name)
+    return CheckedFile(name, f"configuration, {_sizes(resolved.config)}", resolved.warnings)
+
+
+def _check_allocator(resolved: ResolvedConfig, path: str) -> None:
+    """Names of code from outside are not looked up: that would run it."""
+    name = resolved.config.allocator
+    if registry.is_foreign(name):
+        return
+    try:
+        registry.info(name)
+    except UsageError as error:
+        place = resolved.origins["allocator"].rpartition(":")[2]
+        raise ConfigError(str(error), path, int(place) if place.isdigit() else 0) from None
 
 
 def _sizes(config: SimConfig) -> str:
@@ -75,56 +88,23 @@ def _sizes(config: SimConfig) -> str:
     )
 
 
-def _check_trace(name: str) -> SoundFile:
-    with open_trace(name) as reader:
-        sizes, warnings = _check_header(reader)
-        resolver = Resolver(reader.path)
-        events = 0
-        for entry in reader:
-            _follow(resolver, entry)
-            events = entry.number
-    if reader.truncated_line is not None:
-        warnings += (f"cut off inside line {reader.truncated_line}; read up to there",)
-    plural = "event" if events == 1 else "events"
-    return SoundFile(reader.path, f"trace of {events} {plural}{sizes}", warnings)
+def _check_trace(name: str) -> CheckedFile:
+    report = validate_trace(name)
+    problems: list[SwasimError] = list(report.problems)
+    warnings: tuple[str, ...] = ()
+    sizes = ", no header"
+    if report.header is not None:
+        try:
+            resolved = _from_header(report.header, report.path, report.header_line)
+            sizes, warnings = f", {_sizes(resolved.config)}", resolved.warnings
+        except ConfigError as error:
+            problems.insert(0, error)
+    if report.truncated_line is not None:
+        warnings += (f"cut off inside line {report.truncated_line}; read up to there",)
+    plural = "event" if report.events == 1 else "events"
+    summary = f"trace of {report.events} {plural}{sizes}"
+    return CheckedFile(report.path, summary, warnings, tuple(problems))
 
 
-def _check_header(reader: TraceReader) -> tuple[str, tuple[str, ...]]:
-    if reader.header is None:
-        return ", no header", ()
-    try:
-        resolved = resolve({}, {}, None, msgspec.structs.asdict(reader.header))
-    except ConfigError as error:
-        raise ConfigError(str(error), reader.path) from None
-    return f", {_sizes(resolved.config)}", resolved.warnings
-
-
-def _follow(resolver: Resolver, entry: Entry) -> None:
-    resolved = resolver.resolve(entry)
-    resolver.commit(entry, resolved, _returned(entry.event, resolved))
-    _check_targets(resolver, entry.event)
-
-
-def _returned(event: AnyEvent, resolved: Resolved) -> list[int] | None:
-    """What the trace recorded, or as many made-up slots as were asked for."""
-    call = resolved.call
-    if call is None or not isinstance(event, ev.Allocation):
-        return None
-    if event.out is not UNSET:
-        return None if event.out is None else expand(event.out)
-    if call.op == "alloc":
-        return [0] * call.need_size
-    prefix_lens = call.prefix_lens or [seq_len - 1 for seq_len in call.seq_lens]
-    return [0] * (sum(call.seq_lens) - sum(prefix_lens))
-
-
-def _check_targets(resolver: Resolver, event: AnyEvent) -> None:
-    """Row ranges that an `expect` names must exist too."""
-    expectations = itertools.chain(
-        [] if event.expect is None else [event.expect],
-        [event] if isinstance(event, ev.ExpectOnly) else [],
-    )
-    for expected in expectations:
-        for target in (expected.mapped, expected.unmapped):
-            if target is not UNSET:
-                resolver.slots_of(target)
+def _from_header(header: Header, path: str, line: int) -> ResolvedConfig:
+    return resolve({}, {}, None, header_fields(header), header_at=(path, line))

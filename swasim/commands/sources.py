@@ -40,7 +40,13 @@ def resolve_config(
 ) -> ResolvedConfig:
     """The merged configuration for the trace that `reader` has open."""
     flags = options.flags() | ({} if allocator is None else {"allocator": allocator})
-    return resolve(flags, os.environ, locate_config(options.config), header_settings(reader))
+    return resolve(
+        flags,
+        os.environ,
+        locate_config(options.config),
+        header_settings(reader),
+        header_at=(reader.path, reader.header_line),
+    )
 
 
 def cut_off(replay: Replay) -> list[str]:

@@ -22,14 +22,16 @@ Quiet = Annotated[bool, option("--quiet", "-q", section=OUTPUT, help="only say w
 def validate(files: Files, quiet: Quiet = False) -> None:
     """Check traces and configurations without running them.
 
-    Every file is looked at; each bad one gets one line, with the place and what is accepted, and
-    makes the exit code 2.
+    Every file is looked at; what is wrong gets one line each, with the place and what is accepted,
+    and makes the exit code 2.
     """
     from swasim.commands.output import notice, notice_failure
     from swasim.commands.soundness import check_file
     from swasim.errors import ConfigError, TraceError, UsageError
     from swasim.reporters.wording import printable
 
+    if sys.stdout is None:
+        raise UsageError("standard output is closed")
     bad = 0
     for name in files:
         try:
@@ -39,8 +41,11 @@ def validate(files: Files, quiet: Quiet = False) -> None:
             notice_failure(error)
             continue
         for warning in report.warnings:
-            notice(f"warning: {report.path}: {warning}")
-        if not quiet:
+            notice(f"warning: {printable(f'{report.path}: {warning}')}")
+        for problem in report.problems:
+            notice_failure(problem)
+        bad += bool(report.problems)
+        if not quiet and not report.problems:
             sys.stdout.write(f"{printable(report.path)}: ok, {report.summary}\n")
     if bad:
         raise typer.Exit(2)

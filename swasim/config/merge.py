@@ -51,6 +51,8 @@ def resolve(
     env: Mapping[str, str],
     file: str | None,
     header: Mapping[str, Any] | None,
+    *,
+    header_at: tuple[str, int] = ("", 0),
 ) -> ResolvedConfig:
     """Merge the sources: flag, then environment, then file, then trace header, then default.
 
@@ -62,12 +64,13 @@ def resolve(
         env: the environment; only `SWASIM_` and a key in capitals are read, empty means not set.
         file: path of a YAML file, or None.
         header: fields of the trace header, or None; keys that are no configuration are passed over.
+        header_at: file and line of the header, for messages.
 
     Raises:
         ConfigError: unknown key, wrong type, impossible value or combination, unreadable file.
     """
     given: dict[str, Given] = {}
-    given.update(_from_header(header or {}))
+    given.update(_from_header(header or {}, header_at))
     if file is not None:
         given.update(load_file(file))
     given.update(_from_environment(env))
@@ -97,8 +100,9 @@ def show_config(resolved: ResolvedConfig) -> list[ShownValue]:
     ]
 
 
-def _from_header(header: Mapping[str, Any]) -> dict[str, Given]:
-    return {key: Given(header[key], "trace header") for key in KEYS if header.get(key) is not None}
+def _from_header(header: Mapping[str, Any], at: tuple[str, int]) -> dict[str, Given]:
+    found = {key: header[key] for key in KEYS if header.get(key) is not None}
+    return {key: Given(value, "trace header", *at) for key, value in found.items()}
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Given]:

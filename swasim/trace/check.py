@@ -6,6 +6,7 @@ not be added here: rules that need an earlier event (rows: `swasim.trace.resolve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
@@ -16,6 +17,11 @@ from swasim.trace.events import INT64_MAX, INT64_MIN, AnyEvent, IndexList
 
 MAX_SLOTS = 1 << 26
 """Most slots that one index list may name: more than any pool, and it still fits in memory."""
+
+SHOWN_DIGITS = 64
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGESTS = tuple(name for name in ev.Expect.__struct_fields__ if name.endswith("_sha256"))
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 
@@ -220,6 +226,14 @@ def _check_expect(expect: ev.Expect, field: FieldPath) -> None:
             check_indices(value, (*field, name))
         elif value.__class__ is ev.RowRange:
             _check_range(value.start, value.end, (*field, name))
+    for name in _DIGESTS:
+        value = getattr(expect, name)
+        if value is not UNSET and not _DIGEST.fullmatch(value):
+            raise EventError(
+                f"{show_path((*field, name))} must be 64 hexadecimal digits in lower case, got"
+                f" {value[:SHOWN_DIGITS]!r}",
+                (*field, name),
+            )
     if expect.mapping is not UNSET:
         for at, (full_slot, swa_slot, length) in enumerate(expect.mapping):
             if length < 0 or max(full_slot, swa_slot, length) + length > INT64_MAX:

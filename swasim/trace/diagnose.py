@@ -7,6 +7,7 @@ accepted. Slow by design (the line is decoded again, and scanned for the column)
 from __future__ import annotations
 
 import json
+import math
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -22,6 +23,12 @@ _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([A-Za-z_0-9]+)|\[(\d+|\.\.\.)\]")
 _EXPECTED = re.compile(r"^Expected (.*?)(?:, got .*)?$")
 _SPACE = re.compile(r"[ \t\r\n]*")
+_TOKEN = re.compile(
+    r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z))|(?P<word>NaN|-?Infinity)'
+    r"|(?P<number>-?[0-9]++(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+)
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"{_HIGH}{_LOW}|(?P<lone>{_HIGH}|{_LOW})|\\.")
 
 _TYPE_NAMES = {
     "int": "an integer",
@@ -36,6 +43,8 @@ _TYPE_NAMES = {
 _ONE_OBJECT = "; a trace holds one JSON object per line"
 
 SHOWN_CHARS = 60
+LONGEST_NUMBER = 300
+"""Digits beyond which no reader of numbers agrees with another."""
 
 
 def explain_line(data: bytes, error: Exception, path: str, line: int) -> TraceError:
@@ -50,13 +59,31 @@ def explain_header(data: bytes, error: Exception, path: str, line: int) -> Trace
     return TraceError(message, path, line, column)
 
 
-def is_syntax_error(data: bytes) -> bool:
-    """Whether `data` is no JSON at all (what a line that was cut off looks like)."""
+def is_cut_off(data: bytes) -> bool:
+    """Whether a last line without an end is the front of an object, as a killed server leaves it.
+
+    A file system that crashed leaves zero bytes where the rest would be.
+    """
+    if data.endswith(b"\0"):
+        return True
+    if data.lstrip()[:1] != b"{":
+        return False
     try:
         msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        return True
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    except msgspec.DecodeError as error:
+        return "trailing characters" not in str(error) and not _is_loose_json(data)
     return False
+
+
+def _is_loose_json(data: bytes) -> bool:
+    """Whether Python reads what the decoder refuses: NaN, lone surrogates, huge numbers."""
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _explain(data: bytes, error: Exception, *, header: bool = False) -> tuple[str, int]:
@@ -84,6 +111,13 @@ def _explain_syntax(data: bytes, error: Exception) -> tuple[str, int]:
     text = str(error)
     if isinstance(error, RecursionError):
         return "not an event: the JSON is nested too deeply", 1
+    try:
+        data.decode()
+    except UnicodeDecodeError as bad:
+        return "the line is not UTF-8", bad.start + 1
+    loose = _explain_loose(data)
+    if loose is not None:
+        return loose
     if text == "Input data was truncated":
         return (
             "the line ends inside a JSON object; a trace holds one whole object per line",
@@ -91,8 +125,6 @@ def _explain_syntax(data: bytes, error: Exception) -> tuple[str, int]:
         )
     try:
         json.loads(data)
-    except UnicodeDecodeError as bad:
-        return "the line is not UTF-8", bad.start + 1
     except json.JSONDecodeError as bad:
         # The decoder's own position is off by a few bytes; this one is exact.
         what = bad.msg[:1].lower() + bad.msg[1:]
@@ -100,6 +132,29 @@ def _explain_syntax(data: bytes, error: Exception) -> tuple[str, int]:
     except (ValueError, RecursionError):
         pass
     return f"not JSON: {text}{_ONE_OBJECT}", 1
+
+
+def _explain_loose(data: bytes) -> tuple[str, int] | None:
+    """What Python's reader lets pass and the decoder does not, with its place; None: neither."""
+    text = data.decode()
+    for match in _TOKEN.finditer(text):
+        what = _loose_token(match)
+        if what:
+            return what, len(text[: match.start()].encode()) + 1
+    return None
+
+
+def _loose_token(match: re.Match[str]) -> str:
+    word, number = match["word"], match["number"]
+    if word:
+        return f"{word} is no JSON number; accepted are plain decimal numbers"
+    if number and (len(number) > LONGEST_NUMBER or math.isinf(float(number))):
+        shown = number if len(number) <= SHOWN_CHARS else number[: SHOWN_CHARS - 1] + "…"
+        return f"the number {shown} is out of range; accepted is what fits in 64 bits"
+    for escape in _ESCAPE.finditer(match["string"] or ""):
+        if escape["lone"]:
+            return f"{escape['lone']} is half of a surrogate pair; text must be valid Unicode"
+    return ""
 
 
 def _explain_no_op(raw: dict[str, Any]) -> str:
@@ -130,6 +185,9 @@ def _explain_fields(
         inside = f" in {show_path(path)}" if path else ""
         known = ", ".join(fields_of(_record_at(record, path)))
         return f"{where}missing field {name!r}{inside} (known: {known})", _column(data, path)
+    if path == ("op",):
+        # The decoder goes by the first one, Python by the last.
+        return f"{op}: 'op' is given more than once", 1
     value = _value_at(raw, path)
     column = _column(data, path)
     if text.startswith("Invalid enum value") and path[-1:] == ("pool",):

@@ -18,7 +18,7 @@ import msgspec
 
 from swasim.errors import TraceError, UsageError
 from swasim.trace.check import EventError, validate_event
-from swasim.trace.diagnose import explain_header, explain_line, is_syntax_error
+from swasim.trace.diagnose import explain_header, explain_line, is_cut_off
 from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Header
 from swasim.trace.source import ByteSource, Line
 
@@ -40,13 +40,14 @@ class TraceReader:
 
     Attributes:
         path: the trace, as the user named it ("<stdin>", "<events>").
-        header: the first object, if it is a header.
+        header: the first object, if it is a header; `header_line` is where it stands, else 0.
         truncated_line: the line inside which the trace was cut off; known once all is read.
     """
 
     def __init__(self, path: str, lines: Iterable[Line | Entry], source: ByteSource | None) -> None:
         self.path = path
         self.header: Header | None = None
+        self.header_line = 0
         self.truncated_line: int | None = None
         self._source = source
         self._last_line = 0
@@ -54,6 +55,7 @@ class TraceReader:
         first = next(objects, None)
         if isinstance(first, Line) and b'"swasim_trace"' in first.data:
             self.header = self._read_header(first)
+            self.header_line = first.number if self.header is not None else 0
         elif first is not None:
             objects = itertools.chain([first], objects)
         entries = self._decode(objects)
@@ -113,7 +115,7 @@ class TraceReader:
                 event = _decode_event(data)
                 validate_event(event)
             except _REFUSED as error:
-                if not ended and is_syntax_error(data):
+                if not ended and is_cut_off(data):
                     self.truncated_line = line
                     return
                 raise explain_line(data, error, self.path, line) from None
@@ -134,7 +136,7 @@ class TraceReader:
         try:
             raw = msgspec.json.decode(line.data)
         except (msgspec.DecodeError, RecursionError) as error:
-            if not line.ended:
+            if not line.ended and is_cut_off(line.data):
                 self.truncated_line = line.number
                 return None
             raise explain_line(line.data, error, self.path, line.number) from None
@@ -168,6 +170,8 @@ def open_trace(source: str | Path) -> TraceReader:
     """
     name = str(source)
     if name == STDIN:
+        if sys.stdin is None:
+            raise UsageError(f"cannot read trace {name!r}: standard input is closed")
         return _read(ByteSource(sys.stdin.buffer, STDIN_NAME, None))
     if os.path.isdir(name):
         raise UsageError(f"cannot read trace {name!r}: it is a directory; a trace is a file")

@@ -16,6 +16,7 @@ from swasim.call import Call, Segment
 from swasim.geometry import NO_LOC
 from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, Entry, ReqName, Target, expand, op_of
+from swasim.trace.rows import MAX_ROW_TOKENS
 from swasim.trace.rows import Row as Row
 from swasim.trace.rows import RowChange as RowChange
 from swasim.trace.rows import RowError as RowError
@@ -369,6 +370,13 @@ class Resolver:
 
     def _resolve_share(self, event: ev.Share) -> Resolved:
         _, positions = self._range(event.from_, event.start, event.end)
+        row = self.rows.get(event.req)
+        length = (0 if row is None else len(row)) + positions[1] - positions[0]
+        if length > MAX_ROW_TOKENS:
+            raise self._fail(
+                f"row {event.req!r} would hold {length} tokens; at most {MAX_ROW_TOKENS} are"
+                " accepted"
+            )
         return Resolved(None, (event.req,), positions)
 
     def _share(self, event: ev.Share, resolved: Resolved) -> RowChange:

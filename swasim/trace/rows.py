@@ -7,6 +7,9 @@ import msgspec
 from swasim.errors import TraceError
 from swasim.trace.events import ReqName
 
+MAX_ROW_TOKENS = 1 << 24
+"""Longest row that `share` may make: beyond any context, and a few of them fit in memory."""
+
 
 class Row:
     """The slots of one request.

@@ -20,6 +20,8 @@ MAX_LINE_BYTES = 64 << 20
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = b"\x2a\x4d\x18"
+"""Bytes 2 to 4 of a zstd frame without content, which parallel compressors put first."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -115,7 +117,9 @@ class ByteSource:
     def _refuse_binary(self, head: bytes) -> None:
         if head.startswith(_UTF16_BOMS):
             raise TraceError("the text is UTF-16; a trace is UTF-8 JSON Lines", self.path)
-        if b"\0" in head[:4096]:
+        # Zero bytes at the end alone are what a crashed file system leaves of a good trace.
+        text = head.rstrip(b"\0")
+        if b"\0" in text[:4096] or (head and not text):
             raise TraceError(
                 "binary file, not a trace; a trace is UTF-8 JSON Lines, plain, .gz or .zst",
                 self.path,
@@ -131,7 +135,7 @@ class ByteSource:
         raw = _chain(head, blocks)
         if head.startswith(_GZIP_MAGIC):
             return self._gunzip(raw)
-        if head.startswith(_ZSTD_MAGIC):
+        if head.startswith(_ZSTD_MAGIC) or _is_skippable(head):
             return self._unzstd(raw)
         return raw
 
@@ -184,6 +188,10 @@ class ByteSource:
         return TraceError(
             f"the {kind} data is damaged near byte {self.consumed_bytes} ({error})", self.path
         )
+
+
+def _is_skippable(head: bytes) -> bool:
+    return head[:1].hex()[:1] == "5" and head[1:4] == _SKIPPABLE
 
 
 def _chain(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:

@@ -35,6 +35,7 @@ class TraceReport:
         events: events that were read; the header is not one.
         ops: operation name to number of events, in the order of the reference.
         header: the trace's header, or None.
+        header_line: the line on which it stands; 0 without one.
         truncated_line: line inside which the trace was cut off, or None.
         problems: errors in the order of the file. One about a line ends the reading.
     """
@@ -43,6 +44,7 @@ class TraceReport:
     events: int = 0
     ops: dict[str, int] = field(default_factory=dict)
     header: Header | None = None
+    header_line: int = 0
     truncated_line: int | None = None
     problems: tuple[TraceError, ...] = ()
 
@@ -80,6 +82,7 @@ def _validate(reader: TraceReader) -> TraceReport:
         events=counts.total(),
         ops={op: counts[op] for op in ev.OPS if counts[op]},
         header=reader.header,
+        header_line=reader.header_line,
         truncated_line=reader.truncated_line,
         problems=tuple(problems),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -102,7 +104,7 @@ BAD: dict[str, tuple[str | bytes, str, str]] = {
     "page size 0": ('{"swasim_trace":1,"page_size":0}\n' + EXTEND, ":1", "page_size"),
     "pool smaller than a page": (
         '{"swasim_trace":1,"page_size":64,"kv_size":16}\n' + EXTEND,
-        "t.jsonl",
+        ":1",
         "less than one page of 64",
     ),
     "no events": (HEADER, "", "no events"),
@@ -159,3 +161,48 @@ def test_a_refused_recording_does_not_grow_its_row(
     free = '{"op":"free","req":"B","start":0,"end":4}\n'
     assert run(["validate", written(tmp_path, f"{EXTEND}{refused}\n{free}")]) == 2
     assert "refused" in capsys.readouterr().err
+
+
+def test_every_wrong_row_of_a_trace_is_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, EXTEND + '{"op":"finish","req":"B"}\n{"op":"finish","req":"C"}\n')
+    assert run(["validate", path]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert [line.split(" error: ")[0] for line in captured.err.splitlines()] == [
+        f"{path}:2:",
+        f"{path}:3:",
+    ]
+
+
+def test_a_pipe_is_read_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(HEADER + EXTEND,))
+    writer.start()
+    assert run(["validate", str(pipe)]) == 0
+    writer.join()
+    assert "ok, trace of 1 event" in capsys.readouterr().out
+
+
+def test_an_unknown_allocator_in_a_configuration_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "page_size: 4\nallocator: fixd\n", "c.yaml")
+    assert run(["validate", path]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"{path}:2: error: unknown allocator 'fixd'; did you mean 'fixed'?"
+    )
+    assert run(["validate", written(tmp_path, "allocator: my.own:Class\n", "d.yaml")]) == 0
+
+
+def test_closed_standard_streams_are_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(["validate", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdout", None)
+    assert run(["validate", "t.jsonl"]) == 2
+    assert "standard output is closed" in capsys.readouterr().err

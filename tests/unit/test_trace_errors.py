@@ -221,8 +221,34 @@ BAD_LINES = {
     "two objects on a line": (GOOD.strip() * 2, 15, "not JSON: extra data"),
     "not a number": (
         '{"op":"clear","t":NaN}',
+        19,
+        "NaN is no JSON number; accepted are plain decimal numbers",
+    ),
+    "infinite": ('{"op":"clear","site":"NaN","t":-Infinity}', 32, "-Infinity is no JSON number"),
+    "a float out of range": (
+        '{"op":"clear","t":1e999}',
+        19,
+        "the number 1e999 is out of range; accepted is what fits in 64 bits",
+    ),
+    "an int of 5000 digits": (
+        '{"op":"free","indices":[' + "9" * 5000 + "]}",
+        25,
+        "the number " + "9" * 59 + "… is out of range",
+    ),
+    "half a surrogate pair": (
+        '{"op":"mark","label":"\\\\ud800 \\ud83c\\udf89 \\ud800"}',
+        22,
+        "\\ud800 is half of a surrogate pair; text must be valid Unicode",
+    ),
+    "op given twice": (
+        '{"op":"alloc","need_size":4,"op":"clear"}',
         1,
-        "not JSON: JSON is malformed: invalid character (byte 18)",
+        "clear: 'op' is given more than once",
+    ),
+    "no digest": (
+        '{"op":"expect","full_free_sha256":"zz"}',
+        35,
+        "expect: full_free_sha256 must be 64 hexadecimal digits in lower case, got 'zz'",
     ),
     "half an object": (
         '{"op":"free",',
@@ -269,6 +295,45 @@ def test_a_long_value_is_shown_shortened(tmp_path: Path) -> None:
 def test_a_line_that_is_no_utf8_is_named_with_the_byte(tmp_path: Path) -> None:
     error = error_of(tmp_path, GOOD.encode() + b'{"op":"mark","label":"\xff"}\n')
     assert (error.line, error.column, error.message) == (2, 23, "the line is not UTF-8")
+
+
+def test_an_encoded_surrogate_is_no_utf8(tmp_path: Path) -> None:
+    error = error_of(tmp_path, b'{"op":"mark","label":"\xed\xa0\x80"}\n')
+    assert (error.column, error.message) == (23, "the line is not UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "place", "message"),
+    [
+        (b"\x80\x81\x82", (1, 1), "the line is not UTF-8"),
+        (b"[1,\n2]", (1, 4), "the line ends inside a JSON object"),
+        (b'{"op":"clear"}\r{"op":"clear"}\r', (1, 16), "not JSON: extra data"),
+        (b'{"op":"mark","label":"\\ud800"}', (1, 22), "\\ud800 is half of a surrogate pair"),
+        (b'{"op":"clear","t":1e999}', (1, 19), "the number 1e999 is out of range"),
+    ],
+    ids=["binary", "a list over lines", "old Mac line ends", "surrogate", "out of range"],
+)
+def test_what_no_cut_leaves_is_an_error_even_without_a_line_end(
+    tmp_path: Path, data: bytes, place: tuple[int, int], message: str
+) -> None:
+    error = error_of(tmp_path, data)
+    assert (error.line, error.column) == place
+    assert error.message.startswith(message)
+
+
+@pytest.mark.parametrize("tail", [b'{"op":"mark","label":"\xc3', b'{"op":"cl\0\0', b"\0\0\0\0"])
+def test_half_a_sign_and_the_zero_bytes_of_a_crash_are_a_cut(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(GOOD.encode() + tail)
+    with open_trace(path) as trace:
+        assert len(list(trace)) == 1
+        assert trace.truncated_line == 2
+
+
+def test_closed_standard_input_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="standard input is closed"):
+        open_trace("-")
 
 
 def test_every_operation_is_listed_for_an_unknown_one(tmp_path: Path) -> None:

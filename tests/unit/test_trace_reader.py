@@ -272,3 +272,17 @@ def test_a_byte_out_of_place_is_never_worse_than_a_trace_error(
         path.write_bytes(TRACE[:at] + garbage + TRACE[at + 1 :])
         with contextlib.suppress(SwasimError), open_trace(path) as trace:
             list(trace)
+
+
+def test_a_zstd_frame_without_content_may_come_first(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.zst"
+    skippable = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
+    path.write_bytes(skippable + zstandard.compress(b'{"op":"clear"}\n'))
+    with open_trace(path) as trace:
+        assert len(list(trace)) == 1
+
+
+def test_a_header_knows_its_line() -> None:
+    trace = from_events(["# sizes", '{"swasim_trace":1}', '{"op":"clear"}'])
+    assert trace.header_line == 2
+    assert from_events(['{"op":"clear"}']).header_line == 0

@@ -115,3 +115,26 @@ def test_a_missing_file_is_no_report(tmp_path: Path) -> None:
 def test_row_problems_stop_at_twenty(tmp_path: Path) -> None:
     problems, events = report_lines(tmp_path, *['{"op":"finish","req":"B"}'] * 30)
     assert (len(problems), events) == (20, 30)
+
+
+def test_a_row_cannot_be_doubled_until_memory_is_full(tmp_path: Path) -> None:
+    share = '{"op":"share","req":"A","from":"A"}'
+    problems, events = report_lines(
+        tmp_path, '{"op":"alloc_extend","reqs":["A"],"seq_lens":[1048576]}', *[share] * 6
+    )
+    assert events == 7
+    assert problems == [
+        f"{line}: error: share: row 'A' would hold 33554432 tokens; at most 16777216 are accepted"
+        for line in (6, 7)
+    ]
+
+
+def test_sizes_that_no_pool_has_take_no_memory(tmp_path: Path) -> None:
+    problems, events = report_lines(
+        tmp_path,
+        '{"op":"alloc","need_size":1000000000000,"req":"A"}',
+        '{"op":"alloc","need_size":9223372036854775807,"req":"A"}',
+        '{"op":"alloc_extend","reqs":["A","B"],"seq_lens":'
+        "[9223372036854775807,9223372036854775807]}",
+    )
+    assert (problems, events) == ([], 3)
