@@ -194,7 +194,8 @@ class Lifter:
             fields |= {"req": event.req, "start": start, "end": end}
             if isinstance(event, ev.SegmentRelease) and call.start_pos != start:
                 fields["start_pos"] = call.start_pos
-        made: AnyEvent = type(event)(**fields)  # type: ignore[assignment]
+        kind: Any = type(event)
+        made: AnyEvent = kind(**fields)
         return made
 
     def _other(self, event: Any, call: Call | None, done: Done, expect: ev.Expect | None) -> Line:

@@ -56,7 +56,11 @@ def as_trace(result: Minimized, path: str) -> str:
 
 def replay_command(result: Minimized, path: str) -> str:
     """The command that shows the finding."""
-    return f"swasim replay {shlex.quote(path)} --allocator {shlex.quote(result.config.allocator)}"
+    config = result.config
+    command = f"swasim replay {shlex.quote(path)} --allocator {shlex.quote(config.allocator)}"
+    if config.engine != "core":
+        command += f" --engine {config.engine} --device {config.device}"
+    return command
 
 
 def _about(result: Minimized) -> Iterator[str]:

@@ -229,3 +229,28 @@ def test_an_expectation_that_fails_is_kept() -> None:
     assert written(result.events) == [
         '{"op":"alloc","need_size":1,"req":"A","expect":{"full_available":16}}'
     ]
+
+
+def test_an_allocator_that_nobody_here_wrote_is_shrunk_on_too() -> None:
+    events = parsed(
+        '{"op":"alloc","req":"A","need_size":3}',
+        '{"op":"alloc","req":"B","need_size":2}',
+        '{"op":"free","req":"A","start":1,"end":2}',
+        '{"op":"free","req":"B"}',
+        '{"op":"free","req":"A"}',
+    )
+    name = "tests.support.tiny_allocator:TinyAllocator"
+    result = minimize(events, small(page_size=1, allocator=name))
+    assert result.config.allocator == name
+    assert written(result.events) == [
+        '{"op":"alloc","need_size":1,"req":"A"}',
+        '{"op":"free","req":"A"}',
+        '{"op":"free","req":"A"}',
+    ]
+
+
+def test_the_torch_engine_shrinks_to_the_same() -> None:
+    path = bundled.trace_path("pr27779")
+    core, torch = (minimize(path, allocator="buggy", engine=name) for name in ("core", "torch"))
+    assert torch.events == core.events
+    assert torch.command("x.jsonl").endswith("--allocator buggy --engine torch --device cpu")
