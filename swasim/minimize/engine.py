@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from swasim.config import SimConfig
-from swasim.errors import TraceError, UsageError
+from swasim.errors import UsageError
 from swasim.minimize.draft import Line
 from swasim.minimize.export import replay_command, trace_lines
-from swasim.minimize.gate import on_ideal, shows
+from swasim.minimize.gate import shows, shows_on_ideal
 from swasim.minimize.passes import FINISH, ROUND, Pass
 from swasim.minimize.passes.naming import rows_named
-from swasim.minimize.record import Recording, check_kind, record
+from swasim.minimize.record import Recording, check_kind, record, without_collections
 from swasim.minimize.search import Judge, OutOfTimeError, Progress, Search
 from swasim.minimize.slicing import Slicer, tightened
 from swasim.minimize.target import Target
-from swasim.replayer import Replayer
 from swasim.run import TraceSource, config_for, reader_of
 from swasim.sanitizer.findings import Finding
-from swasim.trace.events import AnyEvent, Entry
+from swasim.trace.events import AnyEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +161,10 @@ class _Start:
 def _searched(search: Search, recording: Recording, config: SimConfig, start: _Start) -> Minimized:
     """Slice and shrink."""
     search.events_before = len(recording.done)
-    by_caller = _by_caller(recording, config)
+    slicer = Slicer(recording, config)
+    by_caller = _by_caller(slicer, recording.target, config)
     search.controlled = recording.target is not None and not by_caller
-    slice_name = _first(search, Slicer(recording, config), recording, config)
+    slice_name = _first(search, slicer, recording, config)
     slice_events = len(search.events)
     # Only now: whatever the budget, there is a trace to hand back.
     search.deadline = None if start.budget_s is None else start.began + start.budget_s
@@ -195,31 +195,16 @@ def _looker(progress: Callable[[Progress], None] | None) -> Callable[[int], None
     return lambda events: progress(Progress("replaying the trace", events, events, 0))
 
 
-def _by_caller(recording: Recording, config: SimConfig) -> bool:
+def _by_caller(slicer: Slicer, target: Target | None, config: SimConfig) -> bool:
     """Whether the ideal allocator gives the finding too: then no allocator is to blame for it.
 
     Where it does not, no candidate may either: else a fault of the allocator would be shrunk to a
     mistake of its caller that looks the same.
     """
-    target = recording.target
     if target is None or config.allocator == "ideal":
         return True
-    return shows_on(recording, on_ideal(config), target)
-
-
-def shows_on(recording: Recording, config: SimConfig, target: Target) -> bool:
-    """Whether the recorded events show the finding in another configuration."""
-    replayer = Replayer(config)
-    for number, done in enumerate(recording.done, 1):
-        try:
-            step = replayer.step(Entry(number, number, done.event))
-        except TraceError:
-            return False
-        if step.findings:
-            seen = target.judge(step.findings)
-            if seen is not True:
-                return seen is not False
-    return recording.at_end and isinstance(target.judge(replayer.finish()), Finding)
+    with without_collections():
+        return shows_on_ideal(slicer.lines, config, target)
 
 
 def _first(search: Search, slicer: Slicer, recording: Recording, config: SimConfig) -> str:

@@ -99,18 +99,19 @@ def shows(
     """
     lines = [Line(event) for event in events]
     return _found(lines, config, target) and (
-        by_caller or not _found(lines, on_ideal(config), target)
+        by_caller or not shows_on_ideal(lines, config, target)
     )
+
+
+def shows_on_ideal(lines: Sequence[Line], config: SimConfig, target: Target) -> bool:
+    """Whether the allocator that makes no mistakes of its own gives the finding, early or late."""
+    ideal = replace(config, allocator="ideal", engine="core", device="cpu")
+    return _found(lines, ideal, replace(target, first=False))
 
 
 def _found(lines: Sequence[Line], config: SimConfig, target: Target) -> bool:
     outcome = run(lines, config, target)
     return outcome is not None and outcome.finding is not None
-
-
-def on_ideal(config: SimConfig) -> SimConfig:
-    """The same sizes on the allocator that makes no mistakes of its own."""
-    return replace(config, allocator="ideal", engine="core", device="cpu")
 
 
 def key_of(outcome: Outcome) -> Key:

@@ -62,12 +62,12 @@ def record(
     Raises:
         UsageError: the trace does not give such a finding.
     """
-    with _without_collections():
+    with without_collections():
         return _record(reader, config, keep, judged_outside, expect_idle, look)
 
 
 @contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
+def without_collections() -> Iterator[None]:
     """No garbage collection: millions of lists stay, and looking through them doubles the time."""
     was_enabled = gc.isenabled()
     gc.disable()

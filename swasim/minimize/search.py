@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from swasim.config import SimConfig
 from swasim.minimize.draft import Lifter, Line
-from swasim.minimize.gate import Key, Outcome, key_of, on_ideal, run
+from swasim.minimize.gate import Key, Outcome, key_of, run, shows_on_ideal
 from swasim.minimize.target import Target, is_about_claims
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent
@@ -127,10 +127,12 @@ class Search:
         outcome = run(lines, config, self.target)
         if outcome is None or (self.target is not None and outcome.finding is None):
             return None
-        if self.controlled and self.target is not None:
-            control = run(lines, on_ideal(config), self.target)
-            if control is not None and control.finding is not None:
-                return None
+        if (
+            self.controlled
+            and self.target is not None
+            and shows_on_ideal(lines, config, self.target)
+        ):
+            return None
         return outcome
 
     def _tick(self) -> None:

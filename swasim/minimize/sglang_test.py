@@ -8,6 +8,7 @@ release that has the fault and passes on one that has not.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from swasim.call import Call
@@ -15,7 +16,6 @@ from swasim.errors import UsageError
 from swasim.geometry import NO_LOC, UNMAPPED
 from swasim.minimize.draft import items_of
 from swasim.minimize.export import trace_lines
-from swasim.minimize.gate import on_ideal
 from swasim.replayer import Replayer, Step
 from swasim.trace import events as ev
 from swasim.trace.events import Entry, ReqName, op_of
@@ -172,7 +172,9 @@ class _Body:
 
     def __init__(self, result: Minimized) -> None:
         self._events = result.events
-        self._replayer = Replayer(on_ideal(result.config))
+        self._replayer = Replayer(
+            replace(result.config, allocator="ideal", engine="core", device="cpu")
+        )
         self._names: dict[ReqName, str] = {}
         self._mapped: dict[str, list[int]] = {}
 
