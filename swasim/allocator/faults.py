@@ -72,7 +72,24 @@ FAULTS: tuple[Fault, ...] = (
         "free_swa in a group looks its pages up at the end, after the slots were mapped anew",
     ),
     Fault(
-        replace(IDEAL, name="fault:36646", releases="SGLang 0.4.10 to 0.5.19", free_queue="slots"),
+        replace(
+            IDEAL,
+            name="fault:36646",
+            releases="SGLang 0.4.10 to 0.5.19",
+            free_queue="slots",
+            nested_begin="drops",
+        ),
+        _pull(36646),
+        "accounting-mismatch",
+        "free in a group keeps one list of slots: a nested group loses it, a remap misleads it",
+    ),
+    Fault(
+        replace(
+            IDEAL,
+            name="fault:36646-late-lookup",
+            releases="SGLang 0.4.10 to 0.5.19",
+            free_queue="slots",
+        ),
         _pull(36646),
         "mapping-overwritten",
         "free in a group looks its SWA pages up at the end, after the slots were mapped anew",

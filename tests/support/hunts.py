@@ -29,6 +29,9 @@ EXPLORE: dict[str, Hunt] = {
         "--moves extend,partial,group,load_back --depth 6", "mapping-overwritten", 6
     ),
     "fault:36646": Hunt(
+        "--callers wrong --moves extend,finish,group,nest --control ideal", "accounting-mismatch", 5
+    ),
+    "fault:36646-late-lookup": Hunt(
         "--callers wrong --moves extend,finish,group,load_back,revive --control ideal --depth 7",
         "mapping-overwritten",
         7,
@@ -54,6 +57,7 @@ FUZZ: dict[str, Hunt] = {
     "fault:26078": Hunt("--callers wrong --control ideal", "stale-mapping"),
     "fault:36081": Hunt("--callers sloppy --page-size 4", "mapping-overwritten"),
     "fault:36646": Hunt("--callers wrong --control ideal", "mapping-overwritten"),
+    "fault:36646-late-lookup": Hunt("--callers wrong --control ideal", "mapping-overwritten"),
     "fault:38159": Hunt("--callers wrong --control ideal", "accounting-mismatch"),
     "fault:38519": Hunt("--callers sloppy", "padding-page"),
     "fault:36723": Hunt("--callers sloppy", "padding-page"),

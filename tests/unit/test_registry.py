@@ -33,6 +33,7 @@ def test_only_the_variants_that_show_a_fault_are_marked_faulty() -> None:
         "fault:26078",
         "fault:36081",
         "fault:36646",
+        "fault:36646-late-lookup",
         "fault:38159",
         "fault:38519",
         "fault:36723",
