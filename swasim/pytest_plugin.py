@@ -15,7 +15,8 @@ from __future__ import annotations
 import io
 import tempfile
 import uuid
-from collections.abc import Generator, Iterator
+import warnings
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,25 +69,46 @@ class GuardFactory:
             self.guards.remove(guard)
             pytest.fail(report(guard))
 
-    def settle(self) -> None:
-        """Stop watching; fail with everything that was found."""
-        texts = self.stop()
-        if texts:
-            pytest.fail("\n\n".join(texts), pytrace=False)
+    def stop(self) -> list[str]:
+        """Stop watching; a text for each allocator that has errors or could not be watched."""
+        guards, self.guards = self.guards, []
+        texts = [report(guard) for guard in guards]
+        texts += [_unwatched(guard.failure) for guard in guards if guard.failure]
+        return [text for text in texts if text]
+
+
+class BuiltFactory(GuardFactory):
+    """Watches what tests build that know nothing of it; says so where it cannot."""
+
+    def built(self, allocator: Any) -> None:
+        """Watch `allocator`; a constructor must not fail because that is impossible."""
+        from swasim.errors import SwasimError
+
+        try:
+            self(allocator)
+        except SwasimError as error:
+            warnings.warn(_unwatched(str(error)), pytest.PytestWarning, stacklevel=2)
 
     def stop(self) -> list[str]:
         """Stop watching; a text for each allocator on which errors were found."""
-        texts = [text for guard in self.guards if (text := report(guard))]
-        self.guards.clear()
-        return texts
+        guards, self.guards = self.guards, []
+        for guard in guards:
+            if guard.failure:
+                warnings.warn(_unwatched(guard.failure), pytest.PytestWarning, stacklevel=2)
+        return [text for guard in guards if (text := report(guard))]
+
+
+_FACTORY = pytest.StashKey[GuardFactory]()
+_BUILT = pytest.StashKey[BuiltFactory]()
 
 
 @pytest.fixture
 def swasim_guard(request: pytest.FixtureRequest) -> Iterator[GuardFactory]:
     """Watch allocators during the test, and fail it with what the sanitizer finds."""
     factory = GuardFactory(request.config.getoption("--swasim-at-once"))
+    request.node.stash[_FACTORY] = factory
     yield factory
-    factory.settle()
+    factory.stop()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -95,28 +117,32 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     from swasim.recorder.plugin import when_built
 
-    factory = GuardFactory(config.getoption("--swasim-at-once"))
-    config.pluginmanager.register(_Watcher(factory), "swasim-guard")
-    when_built(factory)
+    factory = config.stash[_BUILT] = BuiltFactory(config.getoption("--swasim-at-once"))
+    when_built(factory.built)
 
 
-class _Watcher:
-    """Settles after each test what was built during it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail the test with what was found; where it failed by itself, say it beside."""
+    factories = (item.config.stash.get(_BUILT, None), item.stash.get(_FACTORY, None))
+    try:
+        result = yield
+    except BaseException as error:
+        for text in _texts(factories):
+            error.add_note(text)
+        raise
+    texts = _texts(factories)
+    if texts:
+        pytest.fail("\n\n".join(texts), pytrace=False)
+    return result
 
-    def __init__(self, factory: GuardFactory) -> None:
-        self._factory = factory
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Fail the test with what was found; where it failed by itself, say it beside."""
-        try:
-            result = yield
-        except BaseException as error:
-            for text in self._factory.stop():
-                error.add_note(text)
-            raise
-        self._factory.settle()
-        return result
+def _texts(factories: Iterable[GuardFactory | None]) -> list[str]:
+    return [text for factory in factories if factory is not None for text in factory.stop()]
+
+
+def _unwatched(why: str) -> str:
+    return f"swasim could not watch an allocator of this test to its end: {why}"
 
 
 def report(guard: Guard) -> str:

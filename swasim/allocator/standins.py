@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -172,7 +172,7 @@ class _TolerantLoader(Loader):
 
 
 class _OwnFinder(MetaPathFinder):
-    """Decides for the package's own modules which are real. Comes first on the path.
+    """Decides for the package's own modules which are real. Comes before all that find files.
 
     Modules under `real` load as they are, and those named in `needed` must load. Of everything
     else only the place in the tree is kept, so that its submodules are found.
@@ -288,7 +288,9 @@ def standing_in(
     """
     absences = Absences(package, values=values)
     first, last = _OwnFinder(absences, real, needed), _MissingFinder(absences)
-    sys.meta_path.insert(0, first)
+    # Behind whoever stands in front to watch an import, before everything that finds files.
+    builtin = sys.meta_path.index(BuiltinImporter) if BuiltinImporter in sys.meta_path else 0
+    sys.meta_path.insert(builtin, first)
     sys.meta_path.append(last)
     try:
         yield absences

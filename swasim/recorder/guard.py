@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from swasim.allocator.watched import Outcome, Watched
 from swasim.call import AllocatorState, Call, Effect
 from swasim.collect import Collector, Replay
 from swasim.config import SimConfig
+from swasim.errors import SwasimError
 from swasim.recorder import mapping as mapping_writes
 from swasim.recorder.calls import Arguments, Method, set_mapping
 from swasim.recorder.intercept import Interceptor, pools_of
@@ -27,6 +29,9 @@ from swasim.recorder.tensors import index_list
 from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Expect, Header, Mark
+
+_OWN = "ideal"
+"""Allocator that stands in while the truth follows to the state that an object has."""
 
 
 class Guard:
@@ -38,6 +43,7 @@ class Guard:
     Attributes:
         trace: how findings call the calls.
         header, entries: the calls as a trace that replays.
+        failure: why the watching ended before `stop`, or "": the object could not be read.
     """
 
     def __init__(
@@ -61,16 +67,18 @@ class Guard:
         self.entries: list[Entry] = []
         self._allocator = allocator
         self.trace = trace
+        self.failure = ""
         self._on_finding = on_finding
         self._switch = _Switch(watched)
-        self._config = _config(watched)
+        source = source_of(type(allocator))
+        self._config = _config(watched, source)
         self.header = Header(
             swasim_trace=TRACE_VERSION,
             page_size=self._config.page_size,
             kv_size=self._config.kv_size,
             kv_size_swa=self._config.kv_size_swa,
             need_sort=self._config.need_sort,
-            source=source_of(type(allocator)),
+            source=source,
         )
         self._collector = Collector()
         self._replayer = Replayer(self._config, self._switch, trace)
@@ -108,33 +116,69 @@ class Guard:
         self, name: str, original: Callable[..., Any], method: Method, arguments: Arguments
     ) -> Any:
         """Judge one call, and make it."""
+        __tracebackhide__ = True
+        site = self._sites.caller(2)
+        call = _CallersCall(lambda: self._interceptor.run(original, arguments))
+        found: tuple[Finding, ...] = ()
+        try:
+            found = self._judge(name, method, arguments, call, site)
+        except Exception as error:
+            if error is not call.error:
+                self._give_up(error)
+        self._tell(found)
+        return call.leave()
+
+    def _judge(
+        self, name: str, method: Method, arguments: Arguments, call: _CallersCall, site: str
+    ) -> tuple[Finding, ...]:
         kept = method.keep(arguments)
-        event = method.build(kept, {"site": self._sites.caller(2)})
-        outcome = self._switch.make(lambda: self._interceptor.run(original, arguments))
+        event = method.build(kept, {"site": site})
+        outcome = self._switch.make(call.make, allocates=method.returns)
         found = self._step(self._completed(event, method, kept, outcome))
         if isinstance(event, Mark):
             self._state_wanted = name
         self._between_calls(name)
-        self._tell(found)
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.result
+        return found
+
+    def _give_up(self, error: Exception) -> None:
+        """End the watching: the caller's test goes on as if there were none."""
+        self.failure = f"{type(error).__name__}: {error}"
+        if isinstance(error, SwasimError):
+            self.failure = str(error)
+        self._listening = False
+        self._interceptor.undo()
 
     def on_wordless(self, label: str) -> None:
         """Take the state over as it is: nobody can say what the call should have done."""
-        self._state_wanted = label
-        if label == "resize":
-            self._group_open = False
-        self._between_calls("")
+        try:
+            self._state_wanted = label
+            if label == "resize":
+                self._group_open = False
+            self._between_calls("")
+        except Exception as error:
+            self._give_up(error)
 
     def on_direct_write(self, key: Any, write: Callable[[], object]) -> None:
         """Judge an assignment to the mapping as the operation that would have done it."""
+        __tracebackhide__ = True
         site = f"{mapping_writes.SITE} ({self._sites.caller(3)})"
-        self._switch.make(write)
+        call = _CallersCall(write)
+        found: tuple[Finding, ...] = ()
+        try:
+            found = self._judge_write(key, call, site)
+        except Exception as error:
+            if error is not call.error:
+                self._give_up(error)
+        self._tell(found)
+        call.leave()
+
+    def _judge_write(self, key: Any, call: _CallersCall, site: str) -> tuple[Finding, ...]:
+        outcome = self._switch.make(call.make, allocates=False)
+        if outcome.error is not None:
+            return ()
         mapping = self._allocator.full_to_swa_index_mapping
         kept = mapping_writes.written(mapping, key)
-        found = self._step(set_mapping(mapping.numel(), kept, {"site": site}))
-        self._tell(found)
+        return self._step(set_mapping(mapping.numel(), kept, {"site": site}))
 
     def _step(self, event: AnyEvent) -> tuple[Finding, ...]:
         number = len(self.entries) + 1
@@ -145,6 +189,7 @@ class Guard:
         return step.findings
 
     def _tell(self, findings: tuple[Finding, ...]) -> None:
+        __tracebackhide__ = True
         if self._on_finding is not None:
             for finding in findings:
                 self._on_finding(self, finding)
@@ -178,7 +223,8 @@ class Guard:
         The calls of that way are performed by an allocator of our own; what they show of an
         object that is damaged already is found here.
         """
-        with self._switch.standing_in(registry.build(self._config)):
+        own = registry.build(replace(self._config, allocator=_OWN))
+        with self._switch.standing_in(own):
             for event in rebuild(take(self._allocator), t=None, fresh_file=fresh):
                 self._step(msgspec.structs.replace(event, expect=None))
 
@@ -193,9 +239,9 @@ class _Switch:
         self._effect = Effect()
         self._stand_in: Allocator | None = None
 
-    def make(self, run: Callable[[], Any]) -> Outcome:
+    def make(self, run: Callable[[], Any], *, allocates: bool) -> Outcome:
         """Make a call on the live object; the next `perform` reports its effect."""
-        self._effect, outcome = self._watched.observe(run)
+        self._effect, outcome = self._watched.observe(run, allocates=allocates)
         return outcome
 
     @contextmanager
@@ -214,11 +260,50 @@ class _Switch:
         return (self._stand_in or self._watched).state()
 
 
-def _config(watched: Watched) -> SimConfig:
+class _CallersCall:
+    """A call that somebody else makes: made once, whatever becomes of the watching."""
+
+    def __init__(self, run: Callable[[], Any]) -> None:
+        self.error: BaseException | None = None
+        self._run = run
+        self._made = False
+        self._result: Any = None
+
+    def make(self) -> Any:
+        """Make it; an exception is noted and leaves."""
+        self._made = True
+        try:
+            self._result = self._run()
+        except BaseException as error:
+            self.error = error
+            raise
+        return self._result
+
+    def leave(self) -> Any:
+        """What the caller gets, an exception included; made now if it was not yet."""
+        __tracebackhide__ = True
+        if not self._made:
+            return self._run()
+        if self.error is not None:
+            raise self.error
+        return self._result
+
+
+def _config(watched: Watched, source: str) -> SimConfig:
     pair, geometry = watched.target, watched.geometry
     return SimConfig(
         page_size=geometry.page_size,
         kv_size=geometry.kv_size,
         kv_size_swa=geometry.kv_size_swa,
         need_sort=bool(getattr(pair.full_attn_allocator, "need_sort", True)),
+        allocator=_replayed_on(type(pair), source),
     )
+
+
+def _replayed_on(cls: type, source: str) -> str:
+    """The allocator on which whoever reads a finding sees it again."""
+    package, _, release = source.partition(" ")
+    if package != registry.INSTALLED:
+        return f"{cls.__module__}:{cls.__qualname__}"
+    name = f"{registry.INSTALLED}-{release}"
+    return name if name in registry.names() else registry.INSTALLED

@@ -103,6 +103,7 @@ class Interceptor:
 
         @functools.wraps(original)
         def intercepted(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             if self.nested or not self._listener.listening:
                 return original(*args, **kwargs)
             arguments = Arguments(order, args, kwargs)
@@ -119,6 +120,7 @@ class Interceptor:
 
         @functools.wraps(original)
         def intercepted(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
             if self.nested or not self._listener.listening:
                 return original(*args, **kwargs)
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from swasim.errors import UsageError
 from swasim.recorder import launch, plugin
 from swasim.recorder.guard import Guard
 from tests.recorder import fake_sglang
+from tests.support import odd_allocators
+from tests.support.odd_allocators import ReturnsFloats
 from tests.support.recording import events_of, extend, live
 from tests.support.tiny_allocator import TinyAllocator
 
@@ -228,7 +231,7 @@ def test_guard_fixture_fails_the_test_with_the_finding(pytester: pytest.Pytester
         code = code.replace(f"{name}()", f"{name}(swasim_guard)")
     pytester.makepyfile(code)
     arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
-    pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=2, errors=1)
+    pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=1, failed=1)
     at_once = pytester.runpytest_inprocess(*arguments, "--swasim-at-once")
     at_once.assert_outcomes(passed=1, failed=1)
     at_once.stdout.fnmatch_lines(["*allocator.free_swa(slots)*"])
@@ -252,3 +255,68 @@ def test_guard_follows_an_allocator_that_is_in_use_already() -> None:
     kinds = [finding.kind for finding in guard.stop().findings if finding.severity == "error"]
     assert kinds[0] == "double-free"
     assert "free" not in vars(pair)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "failure"),
+    [
+        ("ReturnsNumber", 1, "what ReturnsNumber returned: int"),
+        ("ReturnsFloats", ReturnsFloats.value, r"tensor of torch\.float32"),
+        ("SizeUnknown", [1], "does not say how many tokens"),
+        ("Speechless", "NoTextError", ""),
+        ("Exits", "SystemExit", ""),
+        ("WantsMoreOnAlloc", "TypeError", ""),
+    ],
+)
+def test_guarded_call_gives_its_caller_what_it_always_gave(
+    name: str, answer: object, failure: str
+) -> None:
+    pair = getattr(odd_allocators, name)()
+    guard = Guard(pair)
+    try:
+        given = pair.alloc(1)
+    except BaseException as error:
+        given = type(error).__name__
+    assert given is answer or list(given) == answer or given == answer
+    assert re.search(failure, guard.failure)
+    assert (guard.failure == "") == (failure == "")
+    guard.stop()
+    assert "free" not in vars(pair)
+
+
+def test_guard_names_the_allocator_on_which_its_findings_are_seen_again() -> None:
+    assert Guard(TinyAllocator(8, 8, 1, "cpu")).config.allocator == (
+        "tests.support.tiny_allocator:TinyAllocator"
+    )
+
+
+UNREADABLE = """
+from sglang.srt.mem_cache.allocator.swa import SWATokenToKVPoolAllocator
+
+
+def test_it(PARAMETER):
+    allocator = SWATokenToKVPoolAllocator(8, 8)
+    GUARD
+    allocator.full_attn_allocator.free_pages = None
+    allocator.free_swa([])
+"""
+
+
+def test_allocator_that_cannot_be_read_fails_the_test_that_asked_and_warns_another(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_sglang.write(pytester.path)
+    pytester.syspathinsert()
+    arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
+    asked = UNREADABLE.replace("PARAMETER", "swasim_guard").replace(
+        "GUARD", "swasim_guard(allocator)"
+    )
+    pytester.makepyfile(asked)
+    told = pytester.runpytest_inprocess(*arguments)
+    told.assert_outcomes(failed=1)
+    told.stdout.fnmatch_lines(["*swasim could not watch*has no free_pages*"])
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    pytester.makepyfile(UNREADABLE.replace("PARAMETER", "").replace("GUARD", ""))
+    warned = pytester.runpytest_inprocess(*arguments, "--swasim-guard", "-Wdefault")
+    warned.assert_outcomes(passed=1, warnings=1)
+    warned.stdout.fnmatch_lines(["*PytestWarning: swasim could not watch*has no free_pages*"])
