@@ -8,6 +8,7 @@ Nothing here imports torch until a recording begins.
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -62,7 +63,7 @@ def record(
 
     return Recording(
         allocator,
-        str(path),
+        os.fsdecode(path),
         max_bytes=max_bytes,
         ring=ring,
         check_mapping=check_mapping,

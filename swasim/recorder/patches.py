@@ -21,8 +21,8 @@ class Patches:
 
     def undo(self) -> None:
         """Put everything back; an attribute that somebody replaced since is left alone."""
-        while self._made:
-            owner, name, before, value = self._made.pop()
+        made, self._made = self._made, []  # the writer may end the recording at the same time
+        for owner, name, before, value in reversed(made):
             if vars(owner).get(name, _ABSENT) is not value:
                 continue
             if before is _ABSENT:

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -58,7 +58,7 @@ class Recording:
         self.path = path
         self.calls = 0
         self._allocator = allocator
-        self._note = note
+        self._note = None if note is None else str(note)
         self._ring = ring
         self._calls_in_part = 0
         self._device_type = allocator.full_to_swa_index_mapping.device.type
@@ -322,6 +322,9 @@ def _require_recordable(
         raise UsageError(f"{path}: record without compression, so that a cut file can be read")
     if check_mapping == "write" and mapping_writes.ATTRIBUTE not in vars(allocator):
         raise UsageError(f"{name} computes its mapping attribute; use check_mapping='call'")
+    if check_mapping not in (None, *get_args(MappingCheck)):
+        accepted = ", ".join(get_args(MappingCheck))
+        raise UsageError(f"check_mapping is {check_mapping!r}; accepted are {accepted}")
     for option, value in (("max_bytes", max_bytes), ("ring", ring)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} is {value}; accepted is 1 or more")
+        if value is not None and (type(value) is not int or value < 1):
+            raise UsageError(f"{option} is {value!r}; accepted is a whole number from 1 on")

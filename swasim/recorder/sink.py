@@ -34,6 +34,8 @@ class TraceFile:
             raise UsageError(f"{path} exists; record into another file, or use force") from None
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        except ValueError as error:
+            raise UsageError(f"cannot write {path!r}: {error}") from None
 
     def write(self, lines: bytes) -> None:
         """Append whole lines.
@@ -87,7 +89,13 @@ class PlainSink:
     """One file, from the first call to the last or to `max_bytes`."""
 
     def __init__(self, path: str, head: bytes, *, max_bytes: int | None, force: bool) -> None:
-        """Create the file and write `head` (the header line)."""
+        """Create the file and write `head` (the header line).
+
+        Raises:
+            UsageError: the file cannot be created, or `head` alone is longer than `max_bytes`.
+            RecordingEndedError: the disk is full.
+        """
+        _require_room(head, max_bytes)
         self._max_bytes = max_bytes
         self._file = TraceFile(path, force=force)
         self._file.begin(head)
@@ -125,9 +133,10 @@ class RingSink:
     """
 
     def __init__(self, path: str, head: bytes, *, max_bytes: int | None, force: bool) -> None:
-        """Create the file and write `head`."""
+        """Create the file and write `head`; errors are those of `PlainSink`."""
+        _require_room(head, max_bytes)
         self._path = path
-        self._share_bytes = None if max_bytes is None else max_bytes // 3
+        self._max_bytes = max_bytes
         self._older = TraceFile(path, force=force)
         self._younger: TraceFile | None = None
         self._older.begin(head)
@@ -136,31 +145,50 @@ class RingSink:
     @property
     def crowded(self) -> bool:
         """Whether the youngest part has used its share of `max_bytes`."""
+        if self._max_bytes is None:
+            return False
+        # A part stands once in the younger file, twice in all when it has become the older one,
+        # behind two states. A quarter is left for what waits while the ring turns.
+        share = max(self._max_bytes - 2 * self._begun_bytes, 0) // 4
         newest = self._younger or self._older
-        share = self._share_bytes
-        return share is not None and newest.size_bytes - self._begun_bytes > share
+        return newest.size_bytes - self._begun_bytes > share
 
     def write(self, lines: list[bytes]) -> None:
         """Append lines to both files.
 
         Raises:
-            RecordingEndedError: the disk is full.
+            RecordingEndedError: the disk is full, or `max_bytes` is too small to turn in time.
         """
         batch = b"".join(lines)
+        self._require(len(batch) if self._younger is None else 2 * len(batch))
         self._older.write(batch)
         if self._younger is not None:
             self._younger.write(batch)
 
     def restart(self, head: bytes) -> None:
-        """Drop the oldest calls; a new file begins with `head` (header and state)."""
+        """Drop the oldest calls; a new file begins with `head` (header and state).
+
+        Raises:
+            RecordingEndedError: the disk is full, or `max_bytes` has no room for two states.
+        """
         if self._younger is not None:
             os.replace(self._younger.path, self._path)
             self._younger.renamed(self._path)
             self._older.close()
             self._older = self._younger
+            self._younger = None
+        self._require(len(head))
         self._younger = TraceFile(self._path + ".next", force=True)
         self._younger.write(head)
         self._begun_bytes = self._younger.size_bytes
+
+    def _require(self, more_bytes: int) -> None:
+        used = self._older.size_bytes + (self._younger.size_bytes if self._younger else 0)
+        if self._max_bytes is not None and used + more_bytes > self._max_bytes:
+            raise RecordingEndedError(
+                f"{self._path} has reached max_bytes {self._max_bytes}, which is too small for a "
+                f"ring of this allocator: its state takes {self._begun_bytes} bytes"
+            )
 
     def close(self) -> None:
         """Close both; only `path` stays, since it holds all that the other holds."""
@@ -174,3 +202,8 @@ class RingSink:
         self._older.close()
         if self._younger is not None:
             self._younger.close()
+
+
+def _require_room(head: bytes, max_bytes: int | None) -> None:
+    if max_bytes is not None and len(head) > max_bytes:
+        raise UsageError(f"max_bytes is {max_bytes}; the header alone takes {len(head)}")

@@ -333,16 +333,37 @@ def _open_group(pair):
     [
         (object(), {}, "object is no pair of full and SWA pools"),
         (_open_group(live()), {}, "has a free group open"),
-        (live(), {"ring": 0}, "ring is 0; accepted is 1 or more"),
-        (live(), {"max_bytes": 0}, "max_bytes is 0; accepted is 1 or more"),
+        (live(), {"ring": 0}, "ring is 0; accepted is a whole number from 1 on"),
+        (live(), {"ring": True}, "ring is True; accepted is"),
+        (live(), {"max_bytes": 0}, "max_bytes is 0; accepted is a whole number from 1 on"),
+        (live(), {"max_bytes": "9"}, "max_bytes is '9'; accepted is"),
+        (live(), {"max_bytes": 99}, "max_bytes is 99; the header alone takes 146"),
+        (live(), {"max_bytes": 99, "ring": 9}, "max_bytes is 99; the header alone takes 146"),
+        (live(), {"check_mapping": "always"}, "check_mapping is 'always'; accepted are never, w"),
         (live(), {"check_mapping": "write"}, "computes its mapping attribute"),
     ],
-    ids=["no pair", "open group", "ring", "max_bytes", "computed mapping"],
+    ids=[
+        "no pair",
+        "open group",
+        "ring",
+        "ring of another type",
+        "max_bytes",
+        "max_bytes of another type",
+        "no room for the header",
+        "no room for the header of a ring",
+        "check_mapping",
+        "computed mapping",
+    ],
 )
 def test_what_cannot_be_recorded_is_refused(allocator, options, message, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         record(allocator, tmp_path / "a.jsonl", **options)
     assert not (tmp_path / "a.jsonl").exists()
+
+
+def test_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"cannot write 'a\\x00.jsonl': embedded null byte"):
+        record(live(), "a\0.jsonl")
 
 
 def test_second_recording_of_one_object_is_refused(tmp_path: Path) -> None:

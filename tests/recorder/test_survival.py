@@ -203,7 +203,7 @@ def test_ring_under_max_bytes_turns_earlier_and_goes_on(tmp_path: Path) -> None:
             pair.free(extend(pair, 4 + number % 5))
             recording.flush()
             files = [path.stat().st_size for path in tmp_path.iterdir()]
-            assert sum(files) <= 12_000
+            assert sum(files) <= 9000
         assert recording.stopped is None
     again = engine(pair)
     assert replayed(tmp_path / "a.jsonl", again) == []
@@ -229,3 +229,22 @@ def _resize(pair: SWATokenToKVPoolAllocator, tokens: int) -> None:
     for pool in (pair.full_attn_allocator, pair.swa_attn_allocator):
         pool.size, pool.num_pages = tokens, tokens // pair.page_size
     pair.clear()
+
+
+def test_ring_whose_state_has_no_room_twice_ends_before_it_grows_beyond_max_bytes(
+    tmp_path: Path,
+) -> None:
+    pair = live(kv_size=256, kv_size_swa=256)
+    held = [extend(pair, 4) for _ in range(30)]
+    for slots in held[::2]:
+        pair.free(slots)
+    most_bytes = 0
+    with record(pair, tmp_path / "a.jsonl", ring=100_000, max_bytes=7000) as recording:
+        for _ in range(60):
+            pair.free(extend(pair, 8))
+            recording.flush()
+            most_bytes = max(most_bytes, sum(path.stat().st_size for path in tmp_path.iterdir()))
+    assert "too small for a ring of this allocator" in (recording.stopped or "")
+    assert most_bytes <= 7000
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+    assert replayed(tmp_path / "a.jsonl", engine(pair)) == []
