@@ -56,7 +56,7 @@ FUZZ: dict[str, Hunt] = {
     "fault:25805": Hunt("--callers wrong --control ideal", "stale-mapping"),
     "fault:26078": Hunt("--callers wrong --control ideal", "stale-mapping"),
     "fault:36081": Hunt("--callers sloppy --page-size 4", "mapping-overwritten"),
-    "fault:36646": Hunt("--callers wrong --control ideal", "mapping-overwritten"),
+    "fault:36646": Hunt("--callers wrong --mistakes nest --control ideal", "accounting-mismatch"),
     "fault:36646-late-lookup": Hunt("--callers wrong --control ideal", "mapping-overwritten"),
     "fault:38159": Hunt("--callers wrong --control ideal", "accounting-mismatch"),
     "fault:38519": Hunt("--callers sloppy", "padding-page"),
