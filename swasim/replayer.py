@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from swasim.allocator.base import Allocator
 from swasim.allocator.core import CorePair
@@ -19,8 +19,7 @@ from swasim.trace.events import Entry, Expect, compress, op_of
 from swasim.trace.resolve import Resolved, Resolver, RowError
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One event carried out.
 
     Attributes:

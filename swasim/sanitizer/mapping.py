@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from swasim.geometry import UNMAPPED
+from swasim.sanitizer.runs import page_runs, pages_of
 from swasim.sanitizer.scene import Scene, counted, short_list
+from swasim.sanitizer.shadow import MappingTruth
 
 
 def apply_mapping_writes(scene: Scene) -> None:
@@ -15,12 +19,55 @@ def apply_mapping_writes(scene: Scene) -> None:
     effect, truth = scene.effect, scene.truth
     if not effect.mapped_slots:
         return
-    size = truth.geometry.page_size
-    swa, mapping = truth.swa, truth.mapping
+    mapping = truth.mapping
+    swa = truth.swa
+    cut_off, targets = _write(mapping, effect.mapped_slots, effect.mapped_to)
+    for page in targets:
+        _arrive(scene, page)
+    written: dict[int, int] = {}
+    for page, slots in cut_off.items():
+        record = swa.peek(page)
+        if record is None or not record.live or mapping.owners(page):
+            continue
+        written = written or dict(zip(effect.mapped_slots, effect.mapped_to, strict=True))
+        if record.queued:
+            _note_remap(scene, page, [s for s in slots if written[s]])
+        else:
+            _judge_cut_off(scene, page, slots, overwritten=any(written[s] for s in slots))
+
+
+def _write(
+    mapping: MappingTruth, slots: list[int], values: list[int]
+) -> tuple[dict[int, list[int]], Iterable[int]]:
+    """Carry writes over.
+
+    Returns:
+        Slots whose entry left a page, by SWA page; SWA pages at which an entry arrived.
+    """
+    olds = list(map(mapping.entries.get, slots))
+    if not mapping.stale and len(set(slots)) == len(slots):
+        size = mapping.page_size
+        if min(values) >= size and olds.count(None) == len(olds):
+            mapping.add(slots, values)
+            return {}, dict.fromkeys(pages_of(values, size))
+        known = [old for old in olds if old is not None]
+        if not any(values) and len(known) == len(olds):
+            cut_off: dict[int, list[int]] = {}
+            for start, end in page_runs(slots, known, size):
+                cut_off.setdefault(known[start] // size, []).extend(slots[start:end])
+            mapping.remove(slots, known)
+            return cut_off, ()
+    return _write_each(mapping, slots, values)
+
+
+def _write_each(
+    mapping: MappingTruth, slots: list[int], values: list[int]
+) -> tuple[dict[int, list[int]], Iterable[int]]:
+    """As `_write`, one after the other: of two writes to one entry the later stays."""
+    size, entries = mapping.page_size, mapping.entries
     cut_off: dict[int, list[int]] = {}
     targets: dict[int, None] = {}
-    entries = mapping.entries
-    for slot, new in zip(effect.mapped_slots, effect.mapped_to, strict=True):
+    for slot, new in zip(slots, values, strict=True):
         old = entries.get(slot, UNMAPPED)
         if old // size != new // size or not new:
             if old and slot not in mapping.stale:
@@ -28,17 +75,7 @@ def apply_mapping_writes(scene: Scene) -> None:
             if new:
                 targets[new // size] = None
         mapping.write(slot, new)
-    for page in targets:
-        _arrive(scene, page)
-    written = dict(zip(effect.mapped_slots, effect.mapped_to, strict=True)) if cut_off else {}
-    for page, slots in cut_off.items():
-        record = swa.peek(page)
-        if record is None or not record.live or mapping.owners(page):
-            continue
-        if record.queued:
-            _note_remap(scene, page, [s for s in slots if written[s]])
-        else:
-            _judge_cut_off(scene, page, slots, overwritten=any(written[s] for s in slots))
+    return cut_off, targets
 
 
 def renew_entries(scene: Scene, slots: list[int]) -> None:
@@ -205,8 +242,10 @@ def check_cut_from_full(scene: Scene) -> None:
     for full_page in dict.fromkeys(scene.effect.full_returned):
         first = full_page * size
         entries = truth.mapping.entries
-        pages = {entries[s] // size for s in range(first, first + size) if s in entries}
-        for page in pages:
+        if entries.keys().isdisjoint(range(first, first + size)):
+            continue
+        peers = filter(None, map(entries.get, range(first, first + size)))
+        for page in {peer // size for peer in peers}:
             record = truth.swa.peek(page)
             if record is None or not record.live or record.queued or truth.is_reachable(page):
                 continue

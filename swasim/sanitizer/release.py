@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from swasim.sanitizer.mapping import (
     check_cut_from_full,
     check_stale_entries,
 )
+from swasim.sanitizer.runs import count_by_page, pages_of
 from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
 from swasim.sanitizer.window import Window
@@ -65,7 +67,9 @@ def check_release(scene: Scene, window: Window) -> None:
     partial = _partial_pages(scene, named)
     _take_back(scene, scene.truth.full, scene.effect.full_returned, named.full, robbed)
     # free_full names the owner of a peer too; that it must not release one is not a foreign free.
-    owned = named.swa if scene.call.pool else scene.truth.mapping.peers(named.slots)
+    owned = named.swa
+    if scene.call.pool is None and scene.call.op not in RELEASES_SWA:
+        owned = scene.truth.mapping.peers(named.slots)
     _take_back(scene, scene.truth.swa, scene.effect.swa_returned, owned, {})
     queued = _wait_or_miss(scene, named)
     window.note_released(scene)
@@ -87,19 +91,10 @@ def _named(scene: Scene) -> Named:
         named.swa = dict.fromkeys(slot // size for slot in slots)
         return named
     if call.op in RELEASES_FULL:
-        named.full = _count_by_page(slots, size)
+        named.full = count_by_page(slots, size)
     if call.op in RELEASES_SWA and call.pool is None:
         named.swa = truth.mapping.peers(slots)
     return named
-
-
-def _count_by_page(slots: list[int], size: int) -> dict[int, int]:
-    """Distinct named slots of each page, in order of first mention."""
-    counts: dict[int, int] = {}
-    for slot in dict.fromkeys(slots):
-        page = slot // size
-        counts[page] = counts.get(page, 0) + 1
-    return counts
 
 
 def _check_segment_alignment(scene: Scene) -> None:
@@ -136,9 +131,9 @@ def _check_generations(scene: Scene, named: Named) -> dict[int, Finding]:
     truth = scene.truth
     size = truth.geometry.page_size
     born: dict[int, int] = {}
-    for slot, birth in zip(named.slots, births, strict=False):
-        page = slot // size
-        born[page] = max(born.get(page, 0), birth)
+    for page, birth in zip(pages_of(named.slots, size), births, strict=False):
+        if born.get(page, 0) < birth:
+            born[page] = birth
     found: dict[int, Finding] = {}
     for page, birth in born.items():
         record = truth.full.peek(page)
@@ -181,8 +176,6 @@ def _take_back(
             _report_foreign(scene, pool, page, record)
         pool.put(page, scene.moment)
         scene.suspects.dismiss(pool.name, page)
-        if pool.name == "full":
-            scene.suspects.dismiss("full", page)
 
 
 def _report_padding(scene: Scene, pool: PoolTruth) -> None:
@@ -332,12 +325,8 @@ def _partial_pages(scene: Scene, named: Named) -> list[tuple[Pool, int, int, int
     if named.full:
         return found
     entries = truth.mapping.entries
-    counts: dict[int, int] = {}
-    for slot in dict.fromkeys(named.slots):
-        if slot in entries:
-            page = entries[slot] // size
-            counts[page] = counts.get(page, 0) + 1
-    for page, count in counts.items():
+    peers = [p for p in map(entries.get, dict.fromkeys(named.slots)) if p is not None]
+    for page, count in Counter(pages_of(peers, size)).items():
         live = sum(truth.mapping.pointing.get(page, {}).values())
         if page in named.swa and count < live:
             found.append(("swa", page, count, live))

@@ -25,11 +25,13 @@ from swasim.sanitizer.mapping import (
 from swasim.sanitizer.release import RELEASES, check_release
 from swasim.sanitizer.rows import RowIndex
 from swasim.sanitizer.scene import Scene
+from swasim.sanitizer.scene import moment_of as moment_of
 from swasim.sanitizer.shadow import Truth
 from swasim.sanitizer.state import StateKeeper
+from swasim.sanitizer.steady import Steady
 from swasim.sanitizer.suspects import Suspects
 from swasim.sanitizer.window import Window
-from swasim.trace.events import Entry, ReqName, op_of
+from swasim.trace.events import Entry, ReqName
 from swasim.trace.resolve import Resolved, Row, RowChange
 
 ALLOCATIONS = frozenset({"alloc", "alloc_extend", "alloc_decode", "alloc_extend_swa_tail"})
@@ -49,8 +51,8 @@ class Sanitizer:
     def __init__(
         self, config: SimConfig, rows: Mapping[ReqName, Row], trace_path: str = "TRACE"
     ) -> None:
-        self.truth = Truth(config.geometry)
-        self.build = FindingBuilder(self.truth, trace_path, config.allocator)
+        self._truth = Truth(config.geometry)
+        self.build = FindingBuilder(self._truth, trace_path, config.allocator)
         self._suspects = Suspects()
         self._window = Window(
             rows,
@@ -59,7 +61,8 @@ class Sanitizer:
             includes_self=config.window_includes_self,
         )
         self._states = StateKeeper()
-        self._last = Moment(0, 0, "start")
+        self._steady = Steady(self._truth, self._suspects)
+        self._last: tuple[Entry, Resolved] | None = None
 
     def clone(self, rows: Mapping[ReqName, Row]) -> Sanitizer:
         """A sanitizer that knows the same and watches another replay from here on.
@@ -67,14 +70,22 @@ class Sanitizer:
         Args:
             rows: that replay's rows, equal in content to those watched so far.
         """
+        self._steady.settle()
         twin = object.__new__(Sanitizer)
-        twin.truth = self.truth.clone()
-        twin.build = self.build.clone(twin.truth)
+        twin._truth = self._truth.clone()
+        twin.build = self.build.clone(twin._truth)
         twin._suspects = self._suspects.clone()
         twin._window = self._window.clone(rows)
         twin._states = self._states.clone()
+        twin._steady = Steady(twin._truth, twin._suspects)
         twin._last = self._last
         return twin
+
+    @property
+    def truth(self) -> Truth:
+        """The truth after the last event; to be read only."""
+        self._steady.settle()
+        return self._truth
 
     @property
     def suspected(self) -> list[tuple[Pool, int, str]]:
@@ -111,23 +122,33 @@ class Sanitizer:
             cannot be explained any more, says so in `Finding.at`.
         """
         call = resolved.call
-        moment = moment_of(entry, resolved)
-        self._last = moment
-        self.truth.begin_event()
-        scene = self._scene(moment, call or NO_CALL, effect or NO_EFFECT, resolved)
+        self._last = entry, resolved
+        steady = self._steady
         if call is not None and effect is not None:
             self.build.available_tokens["full"] = effect.full_available
             self.build.available_tokens["swa"] = effect.swa_available
+            rows = changes or self._window.index.by_page
+            if not rows and steady.follows(entry, resolved, call, effect):
+                return []
+            steady.make_way(call, effect)
+        else:
+            steady.settle()
+        moment = moment_of(entry, resolved)
+        self._truth.begin_event()
+        scene = self._scene(moment, call or NO_CALL, effect or NO_EFFECT, resolved)
+        if call is not None and effect is not None:
             names_out_of_range(scene)
             self._carry_over(scene, call)
             check_accounts(scene)
         if changes:
             self._window.follow(scene, changes)
             self._window.check_step(scene, changes)
+        if scene.findings:
+            steady.settle()
         return [self.build.settle(f) if f.at is moment else f for f in scene.findings]
 
     def _scene(self, moment: Moment, call: Call, effect: Effect, resolved: Resolved) -> Scene:
-        return Scene(moment, call, effect, resolved, self.truth, self.build, self._suspects)
+        return Scene(moment, call, effect, resolved, self._truth, self.build, self._suspects)
 
     def _carry_over(self, scene: Scene, call: Call) -> None:
         op = call.op
@@ -153,7 +174,7 @@ class Sanitizer:
 
     def _start_over(self) -> None:
         """`clear`: everything is free again. The group's queue is gone with it."""
-        self.truth.reset()
+        self._truth.reset()
         self._window.index.clear()
 
     def _settle(self, scene: Scene) -> None:
@@ -163,26 +184,20 @@ class Sanitizer:
 
     def declare_idle(self) -> list[Finding]:
         """The pools are said to be idle after the present event: every live page is leaked."""
-        scene = self._scene(self._last, NO_CALL, NO_EFFECT, Resolved(None))
-        self.truth.begin_event()
+        scene = self._scene(self._last_moment(), NO_CALL, NO_EFFECT, Resolved(None))
+        self._truth.begin_event()
         scene.findings.extend(self._window.confirm_all(scene))
         check_idle(scene)
         return scene.findings
+
+    def _last_moment(self) -> Moment:
+        self._steady.settle()
+        return moment_of(*self._last) if self._last is not None else Moment(0, 0, "start")
 
     def finish(self, *, truncated: bool = False) -> list[Finding]:
         """The trace is over. Of a trace that was cut off, nothing is concluded from its end."""
         if truncated:
             return []
-        scene = self._scene(self._last, NO_CALL, NO_EFFECT, Resolved(None))
+        scene = self._scene(self._last_moment(), NO_CALL, NO_EFFECT, Resolved(None))
         self._settle(scene)
         return scene.findings
-
-
-def moment_of(entry: Entry, resolved: Resolved) -> Moment:
-    """The event, as provenance names it."""
-    event = entry.event
-    reqs = resolved.reqs
-    req = str(reqs[0]) if len(reqs) == 1 else ", ".join(str(r) for r in reqs[:8])
-    if len(reqs) > 8:
-        req += f" (+{len(reqs) - 8} more)"
-    return Moment(entry.number, entry.line, op_of(event), req, event.site or "", event.t)

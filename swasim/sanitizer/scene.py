@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from swasim.call import Call, Effect
 from swasim.geometry import Pool
 from swasim.sanitizer.findings import Finding, Moment
+from swasim.trace.events import Entry, op_of
 from swasim.trace.resolve import Resolved
 
 if TYPE_CHECKING:
@@ -103,3 +104,13 @@ def short_list(values: Iterable[int], limit: int = 6) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun: "1 page", "2 pages", "2 entries"."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def moment_of(entry: Entry, resolved: Resolved) -> Moment:
+    """The event, as provenance names it."""
+    event = entry.event
+    reqs = resolved.reqs
+    req = str(reqs[0]) if len(reqs) == 1 else ", ".join(str(r) for r in reqs[:8])
+    if len(reqs) > 8:
+        req += f" (+{len(reqs) - 8} more)"
+    return Moment(entry.number, entry.line, op_of(event), req, event.site or "", event.t)

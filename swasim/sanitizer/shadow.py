@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from swasim.geometry import PAD_PAGE, UNMAPPED, Geometry, Pool
 from swasim.sanitizer.findings import Finding, Moment
+from swasim.sanitizer.runs import page_runs, pages_of
 
 PageState: TypeAlias = Literal["free", "live", "pending", "lost", "padding"]
 PageLook: TypeAlias = tuple[PageState, Moment | None, int]
@@ -86,13 +87,18 @@ class PageTruth:
     @property
     def state(self) -> PageState:
         """Where the page is: with an owner, on its way back, in the free list, or nowhere."""
-        if self.live:
-            return "pending" if self.queued else "live"
-        return "free" if self.copies else "lost"
+        return state_of(self.live, self.queued, self.copies)
 
     def look(self) -> PageLook:
         """How the page looks now, for a strip."""
         return self.state, self.allocated if self.live else None, self.copies
+
+
+def state_of(live: bool, queued: Moment | None, copies: int) -> PageState:
+    """Where a page is, from its record."""
+    if live:
+        return "pending" if queued else "live"
+    return "free" if copies else "lost"
 
 
 class PoolTruth:
@@ -110,7 +116,7 @@ class PoolTruth:
         self.shortage: Finding | None = None
         self.overflown = False
         self.account_offset_pages = 0
-        self._before: dict[int, PageLook] = {}
+        self._before: dict[int, tuple[bool, Moment | None, Moment | None, int]] = {}
 
     def clone(self) -> PoolTruth:
         """A pool that says the same and can change on its own; without the last event's strips."""
@@ -142,15 +148,24 @@ class PoolTruth:
             if page == PAD_PAGE or page > self.size_pages:
                 truth.copies = 0
         if page not in self._before:
-            self._before[page] = truth.look()
+            self._before[page] = (truth.live, truth.queued, truth.allocated, truth.copies)
         return truth
+
+    def is_fresh(self, pages: list[int]) -> bool:
+        """Whether every one of `pages` is real, named once, and free."""
+        records, size_pages = self.pages, self.size_pages
+        for page in pages:
+            record = records.get(page)
+            if not PAD_PAGE < page <= size_pages or (record is not None and record.live):
+                return False
+        return len(pages) == 1 or len(set(pages)) == len(pages)
 
     def is_real(self, page: int) -> bool:
         """Whether the pool has such a page (padding is not one)."""
         return PAD_PAGE < page <= self.size_pages
 
-    def take(self, page: int, moment: Moment) -> None:
-        """`page` left the free list for an owner."""
+    def take(self, page: int, moment: Moment) -> PageTruth:
+        """`page` left the free list for an owner; its record."""
         truth = self.touch(page)
         if truth.copies:
             truth.copies -= 1
@@ -162,6 +177,7 @@ class PoolTruth:
         truth.fill = 0
         truth.held = False
         self.live_pages += 1
+        return truth
 
     def put(self, page: int, moment: Moment) -> None:
         """`page` entered the free list."""
@@ -203,9 +219,13 @@ class PoolTruth:
 
     def looked_before(self, page: int) -> PageLook:
         """How `page` looked before the present event."""
+        before = self._before.get(page)
+        if before is None:
+            return self.look_at(page)
+        live, queued, allocated, copies = before
         if page == PAD_PAGE:
-            return "padding", None, self._before.get(page, self.look_at(page))[2]
-        return self._before.get(page) or self.look_at(page)
+            return "padding", None, copies
+        return state_of(live, queued, copies), allocated if live else None, copies
 
 
 class MappingTruth:
@@ -218,14 +238,14 @@ class MappingTruth:
     """
 
     def __init__(self, page_size: int) -> None:
-        self._page_size = page_size
+        self.page_size = page_size
         self.entries: dict[int, int] = {}
         self.pointing: dict[int, dict[int, int]] = {}
         self.stale: dict[int, Finding] = {}
 
     def clone(self) -> MappingTruth:
         """A mapping that says the same and can change on its own."""
-        twin = MappingTruth(self._page_size)
+        twin = MappingTruth(self.page_size)
         twin.entries = self.entries.copy()
         twin.pointing = {page: owners.copy() for page, owners in self.pointing.items()}
         twin.stale = self.stale.copy()
@@ -233,7 +253,7 @@ class MappingTruth:
 
     def write(self, slot: int, swa_slot: int) -> None:
         """One entry changed to `swa_slot` (0: unmapped)."""
-        size = self._page_size
+        size = self.page_size
         old = self.entries.pop(slot, UNMAPPED)
         if old:
             pages = self.pointing[old // size]
@@ -253,9 +273,65 @@ class MappingTruth:
             full_page = slot // size
             pages[full_page] = pages.get(full_page, 0) + 1
 
+    def add(self, slots: list[int], peers: list[int]) -> None:
+        """Entries for slots that have none, each named once.
+
+        Args:
+            peers: parallel, SWA slots above 0.
+        """
+        size, pointing = self.page_size, self.pointing
+        self.entries.update(zip(slots, peers, strict=True))
+        if size == 1:
+            for slot, peer in zip(slots, peers, strict=True):
+                pages = pointing.get(peer)
+                if pages is None:
+                    pointing[peer] = {slot: 1}
+                else:
+                    pages[slot] = 1
+            return
+        for start, end in page_runs(slots, peers, size):
+            full_page, swa_page = slots[start] // size, peers[start] // size
+            pages = pointing.get(swa_page)
+            if pages is None:
+                pointing[swa_page] = {full_page: end - start}
+            else:
+                pages[full_page] = pages.get(full_page, 0) + end - start
+
+    def add_first(self, slot: int, peer: int) -> None:
+        """The entry of a slot whose page has none."""
+        self.entries[slot] = peer
+        self.pointing.setdefault(peer // self.page_size, {})[slot // self.page_size] = 1
+
+    def remove(self, slots: list[int], peers: list[int]) -> None:
+        """Forget the entries of slots, each named once.
+
+        Args:
+            peers: parallel, the entries as they are.
+        """
+        size, pointing, entries = self.page_size, self.pointing, self.entries
+        for slot in slots:
+            del entries[slot]
+        for start, end in page_runs(slots, peers, size):
+            full_page, swa_page = slots[start] // size, peers[start] // size
+            pages = pointing[swa_page]
+            left = pages[full_page] - (end - start)
+            if left:
+                pages[full_page] = left
+            else:
+                del pages[full_page]
+                if not pages:
+                    del pointing[swa_page]
+
+    def remove_page(self, full_page: int, swa_page: int) -> None:
+        """Forget all entries of a page, of which each points at `swa_page` and no others do."""
+        entries = self.entries
+        for slot in range(full_page * self.page_size, (full_page + 1) * self.page_size):
+            del entries[slot]
+        del self.pointing[swa_page]
+
     def slots_pointing_at(self, swa_page: int) -> list[int]:
         """Full slots whose entry points into `swa_page`, ascending."""
-        size = self._page_size
+        size = self.page_size
         entries = self.entries
         return [
             slot
@@ -271,19 +347,17 @@ class MappingTruth:
             return set()
         if not self.stale:
             return set(pages)
-        size = self._page_size
+        size = self.page_size
         return {s // size for s in self.slots_pointing_at(swa_page) if s not in self.stale}
 
     def peers(self, slots: Iterable[int]) -> dict[int, None]:
         """SWA pages that the entries of `slots` point at, stale entries left out, in order."""
-        size = self._page_size
-        entries = self.entries
-        found: dict[int, None] = {}
-        for slot in slots:
-            swa_slot = entries.get(slot)
-            if swa_slot is not None and slot not in self.stale and swa_slot >= 0:
-                found[swa_slot // size] = None
-        return found
+        if self.stale:
+            slots = [slot for slot in slots if slot not in self.stale]
+        peers = list(filter(None, map(self.entries.get, slots)))
+        if peers and min(peers) < 0:
+            peers = [peer for peer in peers if peer >= 0]
+        return dict.fromkeys(pages_of(peers, self.page_size))
 
 
 @dataclass(slots=True)

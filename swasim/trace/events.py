@@ -305,10 +305,12 @@ ALL_EVENTS: tuple[type[AnyEvent], ...] = get_args(AnyEvent)
 OPS: dict[str, type[AnyEvent]] = {str(cls.__struct_config__.tag): cls for cls in ALL_EVENTS}
 """Operation name to event class."""
 
+_OP_OF = {cls: op for op, cls in OPS.items()}
+
 
 def op_of(event: AnyEvent) -> str:
     """The operation name of an event."""
-    return str(event.__struct_config__.tag)
+    return _OP_OF[type(event)]
 
 
 def fields_of(record: type[msgspec.Struct]) -> tuple[str, ...]:

@@ -199,6 +199,9 @@ class Resolver:
             if event.last_loc is None:
                 return self._decode_at_ends(reqs or [])
             seq_lens = [len(self._row(req)) + 1 for req in reqs or ()]
+        if reqs is None and event.last_loc is not None:
+            slots = self._translation.slots(event.last_loc, "full")
+            return Resolved(Call(op="alloc_decode", seq_lens=seq_lens, last_loc=slots))
         prefix_lens = [seq_len - 1 for seq_len in seq_lens]
         last_loc, births = self._last(reqs, prefix_lens, event.last_loc)
         call = Call(op="alloc_decode", seq_lens=seq_lens, last_loc=last_loc)
