@@ -83,9 +83,12 @@ class CoreMapping:
     def _write_fresh(self, slots: list[int], values: list[int]) -> bool:
         """`write` of entries that are all unmapped, as most are; False: nothing was written."""
         entries, effect = self.entries, self.effect
-        if not slots or min(slots) < 0 or max(slots) >= len(entries) or not all(values):
+        if not slots or min(slots) < 0 or UNMAPPED in values:
             return False
-        held = [entries[slot] for slot in slots]
+        try:
+            held = [entries[slot] for slot in slots]
+        except IndexError:
+            return False
         if any(held) or len(set(slots)) != len(slots):
             return False
         for slot, value in zip(slots, values, strict=False):
@@ -104,27 +107,30 @@ class CoreMapping:
         Raises:
             IndexError: a page reaches beyond the table; nothing has changed.
         """
-        slots: list[int] = []
-        for page in pages:
-            slots += range(page * page_size, (page + 1) * page_size)
-        if not pages or pages[0] < 0 or slots[-1] >= len(self.entries):
+        if pages and (pages[0] < 0 or (pages[-1] + 1) * page_size > len(self.entries)):
+            starts = [page * page_size for page in pages]
+            slots = [slot for start in starts for slot in range(start, start + page_size)]
             peers = self.read(slots)
             self.clear(slots)
             return peers
         peers = []
         entries, unmapped = self.entries, [UNMAPPED] * page_size
+        changed, before = self.effect.mapped_slots, self.effect.mapped_from
         for page in pages:
             start, end = page * page_size, (page + 1) * page_size
-            peers += entries[start:end]
+            held = entries[start:end]
+            peers += held
+            if held == unmapped:
+                continue
             entries[start:end] = unmapped
-        effect = self.effect
-        if all(peers):
-            effect.mapped_slots += slots
-            effect.mapped_from += peers
-        elif any(peers):
-            effect.mapped_slots += [s for s, peer in zip(slots, peers, strict=True) if peer]
-            effect.mapped_from += filter(None, peers)
-        effect.mapped_to += [UNMAPPED] * (len(effect.mapped_slots) - len(effect.mapped_to))
+            if UNMAPPED not in held:
+                changed += range(start, end)
+                before += held
+            else:
+                changed += [slot for slot, peer in enumerate(held, start) if peer]
+                before += filter(None, held)
+        after = self.effect.mapped_to
+        after += [UNMAPPED] * (len(changed) - len(after))
         return peers
 
     def clear(self, slots: list[int]) -> None:

@@ -334,11 +334,18 @@ def page_starts(seq_lens: list[int], page_size: int) -> list[int]:
 
 
 def distinct_pages(slots: list[int], page_size: int) -> list[int]:
-    """The pages of slots, ascending, each once; a run of slots is not looked at one by one."""
-    first, count = slots[0], len(slots)
-    if slots[-1] - first == count - 1 and slots == list(range(first, first + count)):
-        return list(range(first // page_size, slots[-1] // page_size + 1))
-    return sorted({slot // page_size for slot in slots})
+    """The pages of slots, ascending, each once; runs of slots are not looked at one by one."""
+    pages: set[int] = set()
+    start, limit = 0, len(slots)
+    while start < limit:
+        slot = slots[start]
+        page, offset = divmod(slot, page_size)
+        end = min(start + page_size - offset, limit)
+        if slots[start:end] != list(range(slot, slot + end - start)):
+            return sorted({slot // page_size for slot in slots})
+        pages.add(page)
+        start = end
+    return sorted(pages)
 
 
 def require_aligned(start_pos: int, page_size: int) -> None:

@@ -161,6 +161,7 @@ class ReleasingPair(PairState):
         self.swa_attn_allocator.check_available("swa")
 
     def _release_swa(self, peers: list[int]) -> None:
+        peers = list(filter(None, peers))
         if peers and min(peers) < self.least_mapped:
             peers = [peer for peer in peers if peer >= self.least_mapped]
         self.swa_attn_allocator.free(peers)
