@@ -39,6 +39,8 @@ from swasim.commands.triage import triage
 from swasim.commands.validate import validate
 from swasim.errors import InternalError, SwasimError
 
+_TORCH_ON_MEMORY = "can't allocate memory"
+
 CLEAN, USAGE, DEFECT, INTERRUPTED, CLOSED_PIPE = 0, 2, 3, 130, 141
 
 EPILOG = (
@@ -96,11 +98,6 @@ def _global_options(
     pass
 
 
-def main() -> None:
-    """Run swasim on the arguments of this process and exit."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run swasim on `arguments`; returns the exit code and never raises."""
     for stream in (sys.stdout, sys.stderr):
@@ -140,18 +137,30 @@ def _run(arguments: Sequence[str]) -> int:
             return _report_defect(error, arguments)
         notice_failure(error)
         return error.exit_code if isinstance(error, SwasimError) else USAGE
+    except MemoryError:
+        return _report_memory()
     except Exception as error:
+        if type(error).__name__ == "OutOfMemoryError" or _TORCH_ON_MEMORY in str(error):
+            return _report_memory()
         # Typer carries its own copy of Click or imports it, by version: known by what it offers.
         message_of = getattr(error, "format_message", None)
         if message_of is not None:
-            return _report_usage(error, message_of())
+            return _report_usage(error, message_of(), arguments)
         return _report_defect(error, arguments)
     return result if isinstance(result, int) else CLEAN
 
 
-def _report_usage(error: Exception, message: str) -> int:
+def _report_memory() -> int:
+    notice(
+        "error: out of memory; smaller pools (--kv-size, --kv-size-swa) or larger pages"
+        " (--page-size) need less"
+    )
+    return USAGE
+
+
+def _report_usage(error: Exception, message: str, arguments: Sequence[str]) -> int:
     """A command line that Typer refused, in one line and where to read on."""
-    message = message.rstrip(".")
+    message = message.rstrip(".") + _found(error, arguments)
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(message + "\n")
@@ -159,6 +168,24 @@ def _report_usage(error: Exception, message: str) -> int:
     path = context.command_path if context is not None else "swasim"
     notice(f"error: {message} (see `{path} --help`)")
     return USAGE
+
+
+def _found(error: Exception, arguments: Sequence[str]) -> str:
+    """The value that Typer's message leaves out, and the variable if it came from one."""
+    parameter = getattr(error, "param", None)
+    if parameter is None or type(error).__name__ == "MissingParameter":
+        return ""
+    flags = (*parameter.opts, *parameter.secondary_opts)
+    for at, argument in enumerate(arguments):
+        flag, equals, value = argument.partition("=")
+        if flag in flags and equals:
+            return f", got {value!r}"
+        if argument in flags and at + 1 < len(arguments):
+            return f", got {arguments[at + 1]!r}"
+    variable = parameter.envvar
+    if isinstance(variable, str) and variable in os.environ:
+        return f", got {os.environ[variable]!r} from {variable}"
+    return ""
 
 
 def _report_defect(error: Exception, arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -198,3 +199,118 @@ def test_every_option_of_every_verb_has_a_variable() -> None:
         and not parameter.envvar
     ]
     assert without == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "expected"),
+    [
+        (["replay", "x", "--every", "0"], {}, ", got '0' (see"),
+        (["replay", "x", "--every=z"], {}, ", got 'z' (see"),
+        (["replay", "x"], {"SWASIM_TAIL": "-1"}, ", got '-1' from SWASIM_TAIL (see"),
+        (["validate", "x"], {"SWASIM_QUIET": "maybe"}, ", got 'maybe' from SWASIM_QUIET (see"),
+    ],
+    ids=["flag", "equals", "variable", "boolean variable"],
+)
+def test_a_refused_value_is_shown(
+    arguments: list[str],
+    variables: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert run(arguments) == 2
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes")]
+)
+def test_too_little_memory_is_no_defect(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail_with(monkeypatch, error)
+    assert run(["validate", "x"]) == 2
+    assert capsys.readouterr().err.startswith("swasim: error: out of memory; smaller pools")
+
+
+def interrupted(number: int, *arguments: str, program: str = "") -> tuple[int, str]:
+    """Exit code and standard error of a command that waits for its input and is signalled.
+
+    Args:
+        program: Python run before the command, in its process.
+    """
+    child = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"{program}\nimport sys\nfrom swasim.__main__ import main\n"
+            f"sys.argv = {['swasim', *arguments]!r}\nmain()",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.send_signal(number)
+    _, err = child.communicate(timeout=60)
+    return child.returncode, err.decode()
+
+
+SIGNAL_WHEN_LOADING = """
+import builtins, time
+def load(name, *rest, plain=builtins.__import__):
+    if name == "typer":
+        print("loading", flush=True)
+        time.sleep(30)
+    return plain(name, *rest)
+builtins.__import__ = load
+"""
+
+SIGNAL_WHEN_REPLAYING = """
+import swasim.replayer as replayer
+def step(self, entry, plain=replayer.Replayer.step):
+    print("replaying", flush=True)
+    return plain(self, entry)
+replayer.Replayer.step = step
+"""
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_leaves_no_traceback() -> None:
+    assert interrupted(signal.SIGINT, "--version", program=SIGNAL_WHEN_LOADING) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_work_and_leaves_no_file(number: int, code: int, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b'{"op":"clear"}\n')
+    arguments = ["replay", str(pipe), "-o", str(report)]
+    assert interrupted(number, *arguments, program=SIGNAL_WHEN_REPLAYING) == (code, "")
+    os.close(writer)
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_missing_dependency_is_one_line() -> None:
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.modules['msgspec'] = None; from swasim.__main__ import main; main()",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 2
+    assert finished.stderr.startswith("swasim: error: the installation is incomplete: ")
+    assert finished.stderr.count("\n") == 1
