@@ -15,8 +15,6 @@ from swasim.commands.options import (
     TableOptions,
 )
 
-REGRESSION_TRACE = "pr27779"
-
 Allocators = Annotated[
     list[str] | None,
     option(
@@ -37,7 +35,7 @@ Fixed = Annotated[
     option("--fixed", section=CONFIGURATION, help="add the allocator from after SGLang PR 27779"),
 ]
 Trace = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="[TRACE]",
         help="trace, a bundled one's name, or - (default: the bundled regression of PR 27779)",
@@ -51,7 +49,7 @@ def compare(
     checks: CheckOptions,
     rows: TableOptions,
     output: OutputOptions,
-    trace: Trace = REGRESSION_TRACE,
+    trace: Trace = None,
     buggy: Buggy = False,
     fixed: Fixed = False,
     allocator: Allocators = None,
@@ -65,7 +63,14 @@ def compare(
     from swasim.commands import output as outputs
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
-    from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
+    from swasim.commands.sources import (
+        config_listing,
+        cut_off,
+        default_trace,
+        locate_trace,
+        read_files,
+        resolve_config,
+    )
     from swasim.lockstep import compare as run
     from swasim.reporters import reporter
     from swasim.trace.reader import open_trace
@@ -74,12 +79,12 @@ def compare(
     write = reporter(output.format).write_comparison
     outcome.failing_words(checks)
     acceptance = Acceptance(checks)
-    path = locate_trace(trace)
+    path = default_trace() if trace is None else locate_trace(trace)
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, names[0])
-        with outputs.destination(output, inputs=(path,)) as out:
+        with outputs.destination(output, inputs=read_files(path, config, checks)) as out:
             if config.show_config:
-                out.write(config_listing(resolved))
+                out.write(config_listing(resolved, output.format, names))
                 return
             with watching(reader, output) as on_step:
                 result = run(

@@ -61,7 +61,7 @@ def inspect(
     """
     from swasim.commands import output as outputs
     from swasim.commands.progress import watching
-    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.commands.sources import config_listing, locate_trace, read_files, resolve_config
     from swasim.errors import UsageError, unknown_name
     from swasim.reporters.inspect import FORMATS
     from swasim.trace.reader import open_trace
@@ -75,9 +75,9 @@ def inspect(
     path = locate_trace(trace)
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, allocator)
-        with outputs.destination(output, inputs=(path,)) as out:
+        with outputs.destination(output, inputs=read_files(path, config)) as out:
             if config.show_config:
-                out.write(config_listing(resolved))
+                out.write(config_listing(resolved, output.format))
                 return
             with watching(reader, output) as on_step:
                 found = _look(reader, resolved.config, at, page, slot, req, on_step)

@@ -95,7 +95,7 @@ def minimize(
     from swasim.commands import output as outputs
     from swasim.commands.progress import searching
     from swasim.commands.shrinking import default_output, exporter, report
-    from swasim.commands.sources import config_listing, locate_trace, resolve_config
+    from swasim.commands.sources import config_listing, locate_trace, read_files, resolve_config
     from swasim.minimize import CommandJudge
     from swasim.minimize import minimize as shrink
     from swasim.reporters.minimize import check_format
@@ -109,9 +109,11 @@ def minimize(
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, allocator)
         if config.show_config:
-            typer.echo(config_listing(resolved), nl=False)
+            typer.echo(config_listing(resolved, output.format), nl=False)
             return
-        with outputs.destination(replace(output, output=where), inputs=(path,)) as out:
+        with outputs.destination(
+            replace(output, output=where), inputs=read_files(path, config)
+        ) as out:
             outputs.warn(resolved.warnings, output)
             with searching(output) as progress:
                 result = shrink(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from swasim.commands.options import OutputOptions
 from swasim.errors import UsageError
@@ -63,7 +64,7 @@ def destination(options: OutputOptions, *, inputs: Iterable[str] = ()) -> Iterat
         yield sys.stdout
         sys.stdout.flush()
         return
-    path = os.path.realpath(options.output)
+    path = _real_path(options)
     if _is_device(path):
         with _opened(path, path, options) as out:
             yield out
@@ -73,11 +74,45 @@ def destination(options: OutputOptions, *, inputs: Iterable[str] = ()) -> Iterat
     try:
         with _opened(partial, path, options) as out:
             yield out
-        os.replace(partial, path)
+        _move(partial, path, options)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(partial)
         raise
+
+
+def _real_path(options: OutputOptions) -> str:
+    if not options.output:
+        raise UsageError("--output is empty; give a file, or - for standard output")
+    try:
+        return os.path.realpath(options.output)
+    except (OSError, ValueError) as error:
+        raise _unwritable(error, options) from None
+
+
+def _unwritable(error: Exception, options: OutputOptions, hint: str = "") -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"--output {options.output}: cannot be written: {reason}{hint}")
+
+
+def _move(partial: str, path: str, options: OutputOptions) -> None:
+    """Give the finished file its name; without --force never over what came up meanwhile."""
+    if options.force:
+        os.replace(partial, path)
+        return
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise UsageError(_exists(options)) from None
+    except OSError:
+        # A file system without hard links.
+        os.replace(partial, path)
+        return
+    os.unlink(partial)
+
+
+def _exists(options: OutputOptions) -> str:
+    return f"--output {options.output}: the file exists; --force replaces it"
 
 
 def _is_device(path: str) -> bool:
@@ -97,7 +132,7 @@ def _check_replaceable(path: str, options: OutputOptions, inputs: Iterable[str])
     if any(os.path.exists(name) and os.path.samefile(name, path) for name in inputs):
         raise UsageError(f"--output {shown}: is also the input; give another file")
     if not options.force:
-        raise UsageError(f"--output {shown}: the file exists; --force replaces it")
+        raise UsageError(_exists(options))
 
 
 @contextlib.contextmanager
@@ -105,12 +140,34 @@ def _opened(path: str, final: str, options: OutputOptions) -> Iterator[TextIO]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
         where = os.path.dirname(final)
         hint = "" if os.path.isdir(where) else f" (no folder {where})"
-        raise UsageError(f"--output {options.output}: cannot be written: {reason}{hint}") from None
-    with open(descriptor, "w", encoding="utf-8", newline="\n") as out:
+        raise _unwritable(error, options, hint) from None
+    out = _NamedOutput(os.fdopen(descriptor, "wb"), options)
+    with out:
         yield out
+
+
+class _NamedOutput(io.TextIOWrapper):
+    """A file whose failures name it: a full disk shows itself only at the end."""
+
+    def __init__(self, raw: BinaryIO, options: OutputOptions) -> None:
+        super().__init__(raw, encoding="utf-8", newline="\n")
+        self._options = options
+
+    def write(self, text: str, /) -> int:
+        """As `TextIOWrapper.write`; raises UsageError."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise _unwritable(error, self._options) from None
+
+    def close(self) -> None:
+        """As `TextIOWrapper.close`; raises UsageError."""
+        try:
+            super().close()
+        except OSError as error:
+            raise _unwritable(error, self._options) from None
 
 
 def look(options: OutputOptions, out: TextIO, *, new_only: bool = False) -> Look:

@@ -30,7 +30,13 @@ def replay(
     from swasim.commands import output as outputs
     from swasim.commands.acceptance import Acceptance
     from swasim.commands.progress import watching
-    from swasim.commands.sources import config_listing, cut_off, locate_trace, resolve_config
+    from swasim.commands.sources import (
+        config_listing,
+        cut_off,
+        locate_trace,
+        read_files,
+        resolve_config,
+    )
     from swasim.reporters import reporter
     from swasim.run import replay as run
     from swasim.trace.reader import open_trace
@@ -41,9 +47,9 @@ def replay(
     path = locate_trace(trace)
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, allocator)
-        with outputs.destination(output, inputs=(path,)) as out:
+        with outputs.destination(output, inputs=read_files(path, config, checks)) as out:
             if config.show_config:
-                out.write(config_listing(resolved))
+                out.write(config_listing(resolved, output.format))
                 return
             with watching(reader, output) as on_step:
                 result = run(

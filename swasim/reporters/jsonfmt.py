@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def write_replay(replay: Replay, out: TextIO, look: Look) -> None:
     """Write one document for the replay."""
-    _write({"swasim": __version__, "schema": SCHEMA, **run_fields(replay)}, out)
+    _write(_document(run_fields(replay)), out)
 
 
 def write_comparison(comparison: Comparison, out: TextIO, look: Look) -> None:
     """Write one document with the runs, the first divergence and the verdicts."""
-    _write({"swasim": __version__, "schema": SCHEMA, **comparison_fields(comparison)}, out)
+    _write(_document(comparison_fields(comparison)), out)
 
 
 def run_fields(replay: Replay) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def comparison_fields(comparison: Comparison) -> dict[str, Any]:
     parted = comparison.first_divergence
     return {
         "trace": comparison.trace,
-        "runs": [run_fields(run) for run in comparison.runs],
+        "runs": [_document(run_fields(run)) for run in comparison.runs],
         "first_divergence": None if parted is None else dataclasses.asdict(parted),
         "verdicts": [dataclasses.asdict(verdict) for verdict in comparison.verdicts],
         "rows": [dataclasses.asdict(row) for row in comparison.rows],
@@ -60,6 +60,10 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
     cause_event = fields.pop("cause_at")
     first = {name: fields.pop(name) for name in ("kind", "severity", "pool", "page")}
     return {**first, **at, **fields, "cause_event": cause_event}
+
+
+def _document(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"swasim": __version__, "schema": SCHEMA, **fields}
 
 
 def _write(document: dict[str, Any], out: TextIO) -> None:

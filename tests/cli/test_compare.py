@@ -84,3 +84,50 @@ def test_allocators_can_be_set_by_the_variable(
     monkeypatch.setenv("SWASIM_ALLOCATOR", "fixed ideal")
     assert run(["compare", "-q"]) == 0
     assert capsys.readouterr().out.startswith("fixed  clean")
+
+
+def test_the_default_trace_is_the_bundled_one_whatever_lies_in_the_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pr27779").write_text('{"op":"clear"}\n')
+    assert run(["compare", "--buggy", "--fixed"]) == 0
+    assert "> They part at event 2 " in capsys.readouterr().out
+    assert run(["compare", "--buggy", "--fixed", "pr27779"]) == 0
+    assert "They never part" in capsys.readouterr().out
+
+
+def test_a_folder_of_a_bundled_name_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pr27779").mkdir()
+    assert run(["replay", "pr27779"]) == 0
+
+
+def test_each_run_of_the_document_is_that_of_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "--buggy", "--fixed", "-f", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert run(["replay", "pr27779", "-a", "buggy", "-f", "json"]) == 1
+    assert document["runs"][0] == json.loads(capsys.readouterr().out)
+
+
+def test_a_verdict_tells_of_calls_that_raised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(
+        '{"swasim_trace":1,"page_size":4}\n{"op":"alloc","need_size":4,"req":"A"}\n'
+        '{"op":"finish","req":"A"}\n'
+    )
+    assert run(["compare", "--buggy", "--fixed", str(trace)]) == 0
+    captured = capsys.readouterr()
+    assert "clean, 1 of 2 events raised, 1 of 2 events skipped" in captured.out
+    assert captured.err.splitlines() == [
+        f"swasim: warning: {trace}:2: alloc raised AssertionError: alloc() is for page size 1",
+        f"swasim: warning: {trace}:3: skipped: finish: request 'A' was never allocated (rows at"
+        " this point: none); the allocation for it at event 1 was refused",
+    ]
+
+
+def test_show_config_names_every_allocator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "--buggy", "--fixed", "--show-config"]) == 0
+    assert capsys.readouterr().out.endswith("\n# compared: buggy, fixed\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from swasim.commands.app import run
 from swasim.commands.options import OutputOptions
 from swasim.commands.output import destination, look
 from swasim.errors import UsageError
@@ -137,3 +138,54 @@ def test_a_terminal_sets_width_and_colour(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("COLUMNS", "120")
     seen = look(OutputOptions(), terminal)
     assert (seen.width, seen.whole_rows, seen.color) == (120, False, True)
+
+
+def test_a_file_that_came_up_meanwhile_is_kept(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+
+    def race() -> None:
+        with destination(OutputOptions(output=str(report))) as out:
+            out.write("second\n")
+            report.write_text("first\n")
+
+    with pytest.raises(UsageError, match="the file exists; --force replaces it"):
+        race()
+    assert report.read_text() == "first\n"
+    assert os.listdir(tmp_path) == ["report"]
+
+
+def test_no_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    write(tmp_path / "report")
+    assert os.listdir(tmp_path) == ["report"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("text", ["short\n", "long\n" * 100_000])
+def test_a_full_disk_names_the_output(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--output /dev/full: cannot be written: No space left"):
+        write("/dev/full", text)
+
+
+def test_an_empty_name_is_no_file() -> None:
+    with pytest.raises(UsageError, match="--output is empty; give a file"):
+        write("")
+
+
+@pytest.mark.parametrize("flag", ["--config", "--baseline", "--suppressions"])
+def test_no_file_that_is_read_is_written(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {"--config": "page_size: 4\n", "--suppressions": "double-free\n"}
+    report = tmp_path / "report"
+    if flag == "--baseline":
+        assert run(["replay", "pr27779", "-f", "json", "-o", str(report)]) == 0
+    else:
+        report.write_text(content[flag])
+    before = report.read_text()
+    assert run(["replay", "pr27779", flag, str(report), "-o", str(report), "--force"]) == 2
+    assert capsys.readouterr().err.endswith("is also the input; give another file\n")
+    assert report.read_text() == before
