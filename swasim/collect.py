@@ -12,7 +12,8 @@ from swasim.timeline import Timeline, TimelineRow, detail_of
 from swasim.trace.events import op_of
 
 DEFAULT_MAX_FINDINGS = 200
-MAX_EXCEPTION_WARNINGS = 20
+MAX_EVENT_WARNINGS = 20
+"""Events of a kind (raised, skipped) that get a sentence each; the rest is counted in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,14 @@ class Collector:
         self.findings: list[Finding] = []
         self.warnings: list[str] = []
         self.errors = 0
+        self._event_warnings: list[tuple[int, str]] = []
         self._max_findings = max_findings
         self._keep = keep
         self._counts = {"error": 0, "warning": 0, "note": 0}
         self._by_kind: dict[str, int] = {}
         self._consequences = self._hidden = self._suppressed = 0
         self._events = self._calls = self._refused = self._raised = self._skipped = 0
+        self._unexplained = 0
 
     def add(self, step: Step) -> None:
         """Take one step over."""
@@ -111,7 +114,8 @@ class Collector:
             self._refused += step.result == "refused"
         if step.skipped:
             self._skipped += 1
-            self.warnings.append(f"line {step.entry.line} is skipped: {step.skipped}")
+            if self._skipped <= MAX_EVENT_WARNINGS:
+                self._event_warnings.append((step.entry.line, f"skipped: {step.skipped}"))
         if not step.findings:
             return ()
         findings = [finding for finding in step.findings if self.count(finding)]
@@ -124,12 +128,29 @@ class Collector:
         """An exception that neither the trace nor a finding speaks of gets a sentence."""
         self._raised += 1
         event = step.entry.event
-        if step.findings or event.expect is not None or self._raised > MAX_EXCEPTION_WARNINGS:
+        if step.findings or event.expect is not None:
+            return
+        self._unexplained += 1
+        if self._unexplained > MAX_EVENT_WARNINGS:
             return
         text = step.effect.raised_text if step.effect else ""
-        self.warnings.append(
-            f"line {step.entry.line}: {op_of(event)} raised {raised}"
-            + (f": {text}" if text else "")
+        sentence = f"{op_of(event)} raised {raised}" + (f": {text}" if text else "")
+        self._event_warnings.append((step.entry.line, sentence))
+
+    def _sentences(self, trace: str) -> tuple[str, ...]:
+        """Warnings about the input, then about single events, then how many more there are."""
+        more = (
+            (self._unexplained, "calls raised what neither the trace nor a finding speaks of"),
+            (self._skipped, "events were skipped"),
+        )
+        return (
+            *self.warnings,
+            *(f"{trace}:{line}: {text}" for line, text in self._event_warnings),
+            *(
+                f"{trace}: {count - MAX_EVENT_WARNINGS} more {what}"
+                for count, what in more
+                if count > MAX_EVENT_WARNINGS
+            ),
         )
 
     def show(self, step: Step, kinds: tuple[str, ...], *, interesting: bool) -> None:
@@ -190,7 +211,7 @@ class Collector:
             timeline=rows,
             timeline_skipped=skipped,
             summary=summary,
-            warnings=tuple(self.warnings),
+            warnings=self._sentences(trace),
         )
 
 

@@ -274,6 +274,9 @@ def _verdict(run: Replay) -> Verdict:
         text = "clean"
         if summary.warnings:
             text += f", {_counted(summary.warnings, 'warning')}"
+        for number, outcome in ((summary.raised, "raised"), (summary.skipped, "skipped")):
+            if number:
+                text += f", {number} of {_counted(summary.events, 'event')} {outcome}"
     else:
         first = next((f for f in run.findings if f.severity == "error"), None)
         text = _counted(summary.errors, "error")

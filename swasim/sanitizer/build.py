@@ -74,7 +74,7 @@ class FindingBuilder:
         return Finding(
             kind=kind,
             severity=KINDS[kind].severity,
-            headline=headline[:HEADLINE_LIMIT],
+            headline=_headline(headline),
             at=at,
             pool=pool,
             page=page,
@@ -159,6 +159,10 @@ def describe(moment: Moment) -> str:
     """A moment in a few words: "event 3 alloc_extend req B"."""
     req = f" req {moment.req}" if moment.req else ""
     return f"event {moment.event} {moment.op}{req}"
+
+
+def _headline(text: str) -> str:
+    return text if len(text) <= HEADLINE_LIMIT else text[: HEADLINE_LIMIT - 3] + "..."
 
 
 def _fingerprint(
