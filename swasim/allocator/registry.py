@@ -5,6 +5,7 @@ Listing is cheap: torch is loaded only when an allocator that needs it is built.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,7 +14,11 @@ from swasim.allocator.core import CorePair
 from swasim.allocator.faults import FAULTS, Fault
 from swasim.allocator.profile import IDEAL, PROFILE_F, PROFILE_G, RELEASES, Profile
 from swasim.config import SimConfig
-from swasim.errors import UsageError, unknown_name
+from swasim.errors import ConfigError, UsageError, unknown_name
+
+_PAGE_BYTES = {"core": 40, "torch": 16}
+_ENTRY_BYTES = 9
+"""Memory of a page in a free list and of a mapping entry, measured."""
 
 PR_27779 = "https://github.com/sgl-project/sglang/pull/27779"
 
@@ -90,6 +95,7 @@ def build(config: SimConfig) -> Allocator:
     Raises:
         UsageError: an unknown name; page_size above 1 on a release without pages; the core
             engine on a device other than the CPU.
+        ConfigError: pools that do not fit in this machine's memory.
     """
     if is_foreign(config.allocator):
         from swasim.allocator import adapter
@@ -101,6 +107,7 @@ def build(config: SimConfig) -> Allocator:
             f"{found.name} knows page size 1 only (pages came with SGLang 0.5.8), "
             f"but page_size is {config.page_size}"
         )
+    _require_memory(config)
     if config.engine == "torch":
         from swasim.allocator.tensor import swa
 
@@ -110,6 +117,20 @@ def build(config: SimConfig) -> Allocator:
     if config.device != "cpu":
         raise UsageError(f"engine core runs on cpu only, device is {config.device}: use torch")
     return CorePair(config.allocator, profile, config.geometry, config.need_sort)
+
+
+def _require_memory(config: SimConfig) -> None:
+    """Refuse pools that this machine cannot hold, before the system ends the process for it."""
+    pages = config.geometry.full_pages + config.geometry.swa_pages
+    needed = pages * _PAGE_BYTES[config.engine] + config.kv_size * _ENTRY_BYTES
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if config.device == "cpu" and needed > installed:
+        raise ConfigError(
+            f"pools of {config.kv_size} and {config.kv_size_swa} tokens with pages of"
+            f" {config.page_size} need about {needed >> 30} GiB of memory, and this machine has"
+            f" {installed >> 30}; use smaller pools (kv_size, kv_size_swa) or larger pages"
+            " (page_size)"
+        )
 
 
 def is_foreign(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ def resolve(
             given["engine"],
         )
     config = SimConfig(**{key: given[key].value for key in KEYS})
-    warnings += _admission_warnings(config)
+    warnings += _admission_warnings(config) + _misspelt_variables(env)
     return ResolvedConfig(config, {key: given[key].origin for key in KEYS}, tuple(warnings))
 
 
@@ -102,7 +103,11 @@ def show_config(resolved: ResolvedConfig) -> list[ShownValue]:
 
 def _from_header(header: Mapping[str, Any], at: tuple[str, int]) -> dict[str, Given]:
     found = {key: header[key] for key in KEYS if header.get(key) is not None}
-    return {key: Given(value, "trace header", *at) for key, value in found.items()}
+    # The header has no field for the allocator: its name was made of the `source`.
+    origins = {"allocator": "trace header: source"}
+    return {
+        key: Given(value, origins.get(key, "trace header"), *at) for key, value in found.items()
+    }
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Given]:
@@ -119,6 +124,18 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Given]:
         text = env.get(name, "").strip()
         if text:
             found[key] = Given(_from_text(key, text), f"environment {name}")
+    return found
+
+
+def _misspelt_variables(env: Mapping[str, str]) -> list[str]:
+    """Sentences about variables that nobody reads and that look like one of these."""
+    known = {ENVIRONMENT_PREFIX + key.upper() for key in KEYS}
+    found = []
+    for name in sorted(env):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known and env[name]:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.93)
+            if close:
+                found.append(f"environment {name} is not known; did you mean {close[0]}?")
     return found
 
 

@@ -235,3 +235,46 @@ def test_every_and_tail_thin_the_table_and_keep_what_is_interesting(
     assert run(["replay", str(long), "--tail", "3", "-f", "json"]) == 0
     timeline = json.loads(capsys.readouterr().out)["timeline"]
     assert [row["event"] for row in timeline] == [38, 39, 40]
+
+
+def test_show_config_as_json_is_one_document(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", trace, "--show-config", "-f", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["config"]["page_size"] == 4
+    assert document["origins"]["page_size"] == "trace header"
+
+
+def test_the_source_of_a_trace_picks_the_release_and_show_config_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"swasim_trace":1,"source":"sglang 0.5.12"}\n{"op":"clear"}\n')
+    assert run(["replay", str(path), "--show-config"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "allocator: sglang-0.5.12 # trace header: source" in lines
+
+
+def test_pools_beyond_the_memory_are_refused_before_they_are_made(
+    trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 21}.get)
+    flags = ["--page-size", "1", "--kv-size", "2000000000", "--kv-size-swa", "1000000000"]
+    assert run(["replay", trace, *flags]) == 2
+    assert capsys.readouterr().err.startswith(
+        "swasim: error: pools of 2000000000 and 1000000000 tokens with pages of 1 need about 128"
+        " GiB of memory, and this machine has 8; use smaller pools"
+    )
+
+
+def test_a_misspelt_variable_is_a_warning(
+    trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SWASIM_PAGESIZE", "8")
+    monkeypatch.setenv("SWASIM_RECORD_RING", "8")
+    assert run(["replay", trace]) == 0
+    assert capsys.readouterr().err == (
+        "swasim: warning: environment SWASIM_PAGESIZE is not known; did you mean"
+        " SWASIM_PAGE_SIZE?\n"
+    )
