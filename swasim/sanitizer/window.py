@@ -138,7 +138,8 @@ class Window:
     def _check_window(self, scene: Scene, change: RowChange, row: RowTruth) -> None:
         start = max(0, change.kept_len - (self._back or 0))
         suspect, row.suspect = row.suspect, None
-        row.dead_len = start
+        if row.dead_len <= change.kept_len:  # else new tokens lack peers, as a short tail's do
+            row.dead_len = start
         position = self._first_dead(scene, change.req, start, change.kept_len)
         if position is None:
             return
