@@ -71,6 +71,8 @@ def _load(module: str | None, name: str) -> Loaded:
     root = package_folder()
     module = module or find_module(root, name)
     first: BaseException | None = None
+    if "sglang" not in sys.modules:
+        _forget(set())  # what an import that failed before left behind
     before = set(sys.modules)
     try:
         return _loaded(importlib.import_module(module), name, root, None)

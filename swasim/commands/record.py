@@ -76,12 +76,15 @@ def record(
     import os
 
     from swasim.commands.output import notice
+    from swasim.errors import UsageError
     from swasim.recorder import launch
     from swasim.recorder.plugin import settings
 
     env = launch.environment(
         os.environ, output, max_bytes=max_bytes, ring=ring, check_mapping=check_mapping
     )
-    settings(env)
-    notice(f"recording to {output}.HOST.PID.jsonl, one file per scheduler process")
+    wanted = settings(env)
+    if wanted is None:
+        raise UsageError("--output is blank; name a prefix for the traces")
+    notice(f"recording to {wanted.prefix}.HOST.PID.jsonl, one file per scheduler process")
     launch.become(command, env)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from swasim.errors import UsageError
-from swasim.recorder.plugin import PREFIX_VARIABLE
+from swasim.recorder.plugin import PREFIX_VARIABLE, whole_prefix
 
 _INJECT = Path(__file__).parent / "inject"
 
@@ -27,11 +27,11 @@ def environment(
     Args:
         base: environment to start from.
         prefix: files are `PREFIX.HOST.PID[.tpN…].jsonl`; made absolute, since servers change
-            their directory.
+            their directory. For a directory, they are in it.
         max_bytes, ring, check_mapping: as for `swasim.record`; None leaves what `base` has.
     """
     result = dict(base)
-    result[PREFIX_VARIABLE] = os.path.abspath(prefix)
+    result[PREFIX_VARIABLE] = whole_prefix(prefix)
     options = {"MAX_BYTES": max_bytes, "RING": ring, "CHECK_MAPPING": check_mapping}
     for name, value in options.items():
         if value is not None:

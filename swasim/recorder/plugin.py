@@ -12,6 +12,7 @@ import functools
 import importlib
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -20,12 +21,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
-from swasim.errors import SwasimError, UsageError
+from swasim.errors import LONGEST_NAME, SwasimError, UsageError
 from swasim.recorder import MappingCheck, forks, record
 
 logger = logging.getLogger("swasim.recorder")
 
 PREFIX_VARIABLE = "SWASIM_RECORD"
+DEFAULT_NAME = "swasim-record"
+"""Prefix of the files where none, or only a directory, is named."""
 DEFAULT_MAX_BYTES = 1 << 30
 """Bound of one process's file where none is given: a forgotten recording must not fill a disk."""
 
@@ -64,7 +67,7 @@ def settings(environment: Mapping[str, str]) -> Settings | None:
         UsageError: a value that cannot be; the message names the variable.
     """
     prefix = environment.get(PREFIX_VARIABLE, "")
-    if not prefix:
+    if not prefix.strip():
         return None
     check = environment.get(f"{PREFIX_VARIABLE}_CHECK_MAPPING") or None
     if check not in (None, "never", "write", "call"):
@@ -73,16 +76,24 @@ def settings(environment: Mapping[str, str]) -> Settings | None:
     ring = _count(environment, "RING", None)
     default = None if ring else DEFAULT_MAX_BYTES
     max_bytes = _count(environment, "MAX_BYTES", default)
-    return Settings(prefix, max_bytes, ring, cast("MappingCheck | None", check))
+    return Settings(whole_prefix(prefix), max_bytes, ring, cast("MappingCheck | None", check))
 
 
 def _count(environment: Mapping[str, str], name: str, default: int | None) -> int | None:
     text = environment.get(f"{PREFIX_VARIABLE}_{name}", "").strip()
     if not text:
         return default
-    if not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{PREFIX_VARIABLE}_{name} is {text!r}; accepted is a number from 1 on")
+    if not re.fullmatch(r"0*[1-9][0-9]{0,17}", text, re.ASCII):
+        shown = text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME] + "..."
+        raise UsageError(f"{PREFIX_VARIABLE}_{name} is {shown!r}; accepted is a number from 1 on")
     return int(text)
+
+
+def whole_prefix(prefix: str) -> str:
+    """The absolute prefix of the files; a directory gets a name in it."""
+    path = os.path.abspath(os.path.expanduser(prefix))
+    in_directory = prefix.endswith(os.sep) or os.path.isdir(path)
+    return os.path.join(path, DEFAULT_NAME) if in_directory else path
 
 
 def register() -> None:

@@ -28,7 +28,9 @@ def test_command_runs_and_its_allocator_is_recorded(tmp_path: Path) -> None:
     code = "from sglang.srt.scheduler import run_scheduler_process as run; run(tp_rank=0)"
     done = swasim("-o", "rec", "--ring", "50", "--", sys.executable, "-c", code, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("swasim: recording to rec.HOST.PID.jsonl, one file per")
+    assert done.stderr.startswith(
+        f"swasim: recording to {tmp_path}/rec.HOST.PID.jsonl, one file per"
+    )
     [path] = tmp_path.glob("rec.*.jsonl")
     assert len(events_of(path)) == 2
 

@@ -44,8 +44,8 @@ def run_below(
     "module",
     [
         "sglang/srt/mem_cache/allocator/swa.py",
-        "sglang/srt/mem_cache/swa_memory_pool.py",
-        "sglang/srt/mem_cache/allocator.py",
+        pytest.param("sglang/srt/mem_cache/swa_memory_pool.py", marks=pytest.mark.slow),
+        pytest.param("sglang/srt/mem_cache/allocator.py", marks=pytest.mark.slow),
     ],
 )
 def test_server_started_below_the_launcher_records_itself(module: str, tmp_path: Path) -> None:
@@ -59,11 +59,15 @@ def test_server_started_below_the_launcher_records_itself(module: str, tmp_path:
     assert free.site == "sglang.srt.scheduler.run_scheduler_process:8"
 
 
-def test_nothing_is_recorded_without_the_variable(tmp_path: Path) -> None:
-    fake_sglang.write(tmp_path)
-    code = f"import os; del os.environ['SWASIM_RECORD']; {RUN}"
-    done, files = run_below(tmp_path, code)
-    assert (done.returncode, files) == (0, [])
+def test_nothing_is_recorded_without_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SWASIM_RECORD", raising=False)
+    pair = TinyAllocator(8, 8, 1, "cpu")
+    plugin.attach(pair)
+    assert "alloc" not in vars(pair)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_start_up_file_runs_the_one_that_it_hides(tmp_path: Path) -> None:
@@ -73,9 +77,8 @@ def test_start_up_file_runs_the_one_that_it_hides(tmp_path: Path) -> None:
 
 
 def test_bad_setting_is_said_and_the_server_starts(tmp_path: Path) -> None:
-    fake_sglang.write(tmp_path)
-    done, files = run_below(tmp_path, RUN, ring=0)
-    assert done.returncode == 0
+    done, files = run_below(tmp_path, "print('up')", ring=0)
+    assert (done.returncode, done.stdout) == (0, "up\n")
     assert "SWASIM_RECORD_RING is '0'; accepted is a number from 1 on" in done.stderr
     assert "NOTHING WILL BE RECORDED" in done.stderr
     assert files == []
@@ -213,12 +216,12 @@ def test_guard_option_fails_unchanged_tests_with_the_finding(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_sglang.write(pytester.path)
+    pytester.syspathinsert()
     pytester.makepyfile(GUARDED)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(pytester.path), str(ROOT)]))
-    plugin_arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
-    plain = pytester.runpytest_subprocess(*plugin_arguments)
-    plain.assert_outcomes(passed=2)
-    guarded = pytester.runpytest_subprocess(*plugin_arguments, "--swasim-guard")
+    arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
+    pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=2)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    guarded = pytester.runpytest_inprocess(*arguments, "--swasim-guard")
     guarded.assert_outcomes(passed=1, failed=1)
     guarded.stdout.fnmatch_lines(["*error?stale-mapping?*", "*swasim replay *.jsonl*"])
 
@@ -320,3 +323,27 @@ def test_allocator_that_cannot_be_read_fails_the_test_that_asked_and_warns_anoth
     warned = pytester.runpytest_inprocess(*arguments, "--swasim-guard", "-Wdefault")
     warned.assert_outcomes(passed=1, warnings=1)
     warned.stdout.fnmatch_lines(["*PytestWarning: swasim could not watch*has no free_pages*"])
+
+
+@pytest.mark.parametrize("value", ["", " ", "\t"])
+def test_blank_prefix_is_none(value: str) -> None:
+    assert plugin.settings({"SWASIM_RECORD": value}) is None
+
+
+def test_prefix_is_made_absolute_and_a_directory_gets_a_name_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "there").mkdir()
+    prefixes = [plugin.whole_prefix(name) for name in ("bad", "~/bad", "there", "not_there/")]
+    names = ("bad", "bad", "there/swasim-record", "not_there/swasim-record")
+    assert prefixes == [str(tmp_path / name) for name in names]
+    assert launch.environment({}, "there/")["SWASIM_RECORD"] == prefixes[2]
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "³", "٣", "1_000", "1e6", "1 GiB", "9" * 5000])
+@pytest.mark.parametrize("name", ["SWASIM_RECORD_RING", "SWASIM_RECORD_MAX_BYTES"])
+def test_number_that_is_none_is_named(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{name} is .{{1,90}}; accepted is a number from 1 on$"):
+        plugin.settings({"SWASIM_RECORD": "x", name: value})

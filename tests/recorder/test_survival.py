@@ -58,7 +58,7 @@ def kill_many(path: Path, times: int, ring: tuple[str, ...] = ()) -> list[int]:
         target = path / f"{number}.jsonl"
         kill_after(
             serve(target, 10_000_000, *ring),
-            rng.uniform(0.3, 1.5) if number == 0 else rng.uniform(0.0, 1.5),
+            rng.uniform(0.3, 0.6) if number == 0 else rng.uniform(0.0, 1.5),
         )
         counts.append(readable_calls(target))
     return counts

@@ -285,6 +285,22 @@ def test_sglang_loads_without_its_dependencies_and_says_so_when_it_needs_one(
     ]
 
 
+def test_import_that_failed_before_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    write_sglang(tmp_path, SGLANG)
+    (tmp_path / "sglang" / "__init__.py").write_text("import sglang.srt, no_such_module")
+    (tmp_path / "sglang" / "srt" / "__init__.py").touch()
+    first = "try:\n    import sglang\nexcept ImportError:\n    pass\n"
+    done = subprocess.run(
+        [sys.executable, "-c", first + USE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}", "PATH": ""},
+    )
+    assert done.stderr == ""
+    assert done.stdout.startswith("[1, 2]")
+
+
 def test_constants_of_a_missing_library_that_are_declared_can_be_read() -> None:
     absences = standins.Absences("sglang", values={"triton.language.core.LIMIT": 8})
     absences.sealed = True
