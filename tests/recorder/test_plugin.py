@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from swasim.errors import UsageError
-from swasim.recorder import launch, plugin
+from swasim.recorder import forks, launch, plugin
 from swasim.recorder.guard import Guard
 from tests.recorder import fake_sglang
 from tests.support import odd_allocators
@@ -29,7 +31,7 @@ RUN = "from sglang.srt.scheduler import run_scheduler_process as run; run(tp_ran
 
 
 def run_below(
-    tmp_path: Path, code: str, **options: object
+    tmp_path: Path, code: str, **options: Any
 ) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
     paths = [str(tmp_path), str(ROOT)]
     base = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -88,9 +90,9 @@ class FakeRegistry:
     """As much of SGLang's hook registry as a plugin sees."""
 
     def __init__(self) -> None:
-        self.registered: list[tuple[str, object, str]] = []
+        self.registered: list[tuple[str, Callable[..., object], str]] = []
 
-    def register(self, target: str, hook: object, kind: str) -> None:
+    def register(self, target: str, hook: Callable[..., object], kind: str) -> None:
         self.registered.append((target, hook, kind))
 
 
@@ -98,8 +100,7 @@ class FakeRegistry:
 def registry(monkeypatch: pytest.MonkeyPatch) -> FakeRegistry:
     fake = FakeRegistry()
     module = types.ModuleType("sglang.srt.plugins.hook_registry")
-    module.HookRegistry = fake
-    module.HookType = types.SimpleNamespace(AFTER="after")
+    vars(module).update(HookRegistry=fake, HookType=types.SimpleNamespace(AFTER="after"))
     for name in ("sglang", "sglang.srt", "sglang.srt.plugins"):
         package = types.ModuleType(name)
         package.__path__ = []
@@ -118,7 +119,7 @@ def test_plugin_hooks_the_constructor_where_the_class_is_defined(
 ) -> None:
     module = types.ModuleType("sglang.srt.mem_cache.swa_memory_pool")
     cls = type("SWATokenToKVPoolAllocator", (TinyAllocator,), {"__module__": module.__name__})
-    module.SWATokenToKVPoolAllocator = cls
+    vars(module).update(SWATokenToKVPoolAllocator=cls)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setenv("SWASIM_RECORD", str(tmp_path / "rec"))
     plugin.register()
@@ -129,7 +130,7 @@ def test_plugin_hooks_the_constructor_where_the_class_is_defined(
     hook(None, pair, 8, 8)
     hook(None, pair, 8, 8)
     pair.alloc(1)
-    [recording] = [item for item in plugin.forks.ACTIVE if item.is_recording(pair)]
+    [recording] = [item for item in forks.ACTIVE if item.is_recording(pair)]
     recording.detach()
     [path] = tmp_path.iterdir()
     assert len(events_of(path)) == 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
 import swasim
+from swasim.allocator.tensor.swa import SWATokenToKVPoolAllocator
 from swasim.errors import UsageError
-from swasim.recorder import record, tensors
+from swasim.recorder import MappingCheck, record, tensors
 from swasim.trace.events import (
     Alloc,
     AllocDecode,
@@ -28,7 +29,7 @@ from swasim.trace.events import (
 from swasim.trace.reader import open_trace
 from tests.support.recording import drive, engine, events_of, extend, live, replayed, state_of
 from tests.support.tiny_allocator import TinyAllocator
-from tests.support.vectors import golden_vectors
+from tests.support.vectors import Vector, golden_vectors
 
 WORK = [
     vector
@@ -38,7 +39,7 @@ WORK = [
 ]
 
 
-def sizes(name: str, path: Path) -> dict[str, object]:
+def sizes(name: str, path: Path) -> dict[str, Any]:
     with open_trace(path) as trace:
         header = trace.header
     assert header is not None
@@ -53,7 +54,7 @@ def sizes(name: str, path: Path) -> dict[str, object]:
 
 @pytest.mark.parametrize("vector", WORK, ids=lambda vector: vector.name)
 def test_recorded_vector_replays_without_divergence_to_the_same_state(
-    vector, tmp_path: Path
+    vector: Vector, tmp_path: Path
 ) -> None:
     pair = live(**sizes(vector.name, vector.path))
     with record(pair, tmp_path / "a.jsonl"):
@@ -65,7 +66,7 @@ def test_recorded_vector_replays_without_divergence_to_the_same_state(
 
 @pytest.mark.parametrize("vector", WORK[::4], ids=lambda vector: vector.name)
 def test_recording_that_begins_in_the_middle_first_rebuilds_the_state(
-    vector, tmp_path: Path
+    vector: Vector, tmp_path: Path
 ) -> None:
     pair = live(**sizes(vector.name, vector.path))
     drive(pair, vector.path, last=20)
@@ -79,7 +80,7 @@ def test_recording_that_begins_in_the_middle_first_rebuilds_the_state(
 
 @pytest.mark.parametrize("vector", WORK[::4], ids=lambda vector: vector.name)
 def test_ring_holds_the_last_calls_behind_the_state_that_they_began_with(
-    vector, tmp_path: Path
+    vector: Vector, tmp_path: Path
 ) -> None:
     pair = live(**sizes(vector.name, vector.path))
     with record(pair, tmp_path / "a.jsonl", ring=7):
@@ -112,8 +113,9 @@ def test_events_carry_arguments_results_time_and_the_caller(tmp_path: Path) -> N
     assert ".test_events_carry_arguments_results_time_and_the_caller:" in decoded.site
     assert isinstance(freed, FreeSwa)
     assert freed.indices == [(4, 8)]
-    assert None not in (grown.t, decoded.t, freed.t)
-    assert grown.t < decoded.t < freed.t
+    times = [event.t for event in (grown, decoded, freed) if event.t is not None]
+    assert len(times) == 3
+    assert times[0] < times[1] < times[2]
 
 
 class Watched(torch.Tensor):
@@ -125,7 +127,7 @@ class Watched(torch.Tensor):
         self.readers.add(threading.current_thread().name)
         return self.as_subclass(torch.Tensor).tolist()
 
-    def item(self) -> int:
+    def item(self) -> int | float:
         self.readers.add(threading.current_thread().name)
         return self.as_subclass(torch.Tensor).item()
 
@@ -166,7 +168,7 @@ def test_keeping_a_tensor_on_a_gpu_does_not_synchronise() -> None:
     ],
     ids=["one", "run", "runs", "backwards"],
 )
-def test_long_index_tensors_become_runs(slots, expected) -> None:
+def test_long_index_tensors_become_runs(slots: list[int], expected: list[Any]) -> None:
     assert tensors.index_list(torch.tensor(slots)) == expected
 
 
@@ -234,6 +236,7 @@ def test_calls_on_one_pool_name_it(tmp_path: Path) -> None:
     pair = live()
     with record(pair, tmp_path / "a.jsonl"):
         slots = pair.swa_attn_allocator.alloc(8)
+        assert slots is not None
         pair.swa_attn_allocator.free(slots[:4])
         pair.swa_attn_allocator.free_page_ids(torch.tensor([2]))
     taken, freed, pages = events_of(tmp_path / "a.jsonl")
@@ -260,11 +263,12 @@ def test_call_that_the_format_cannot_say_is_followed_by_the_state(tmp_path: Path
 
 
 @pytest.mark.parametrize("check", ["write", "call"])
-def test_direct_write_to_the_mapping_is_recorded(check, tmp_path: Path) -> None:
+def test_direct_write_to_the_mapping_is_recorded(check: MappingCheck, tmp_path: Path) -> None:
     pair = TinyAllocator(8, 8, 1, "cpu")
     plain = pair.full_to_swa_index_mapping
     with record(pair, tmp_path / "a.jsonl", check_mapping=check):
         slots = pair.alloc(3)
+        assert slots is not None
         pair.full_to_swa_index_mapping[slots[:2]] = 0
         pair.free(slots[2:])
     assert plain.tolist() == [0] * 9 + [-1]
@@ -303,14 +307,14 @@ def test_flush_shows_every_call_made_so_far(tmp_path: Path) -> None:
 
 
 def test_defect_of_the_recorder_does_not_reach_the_server(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = TinyAllocator(8, 8, 1, "cpu")
     recording = record(pair, tmp_path / "a.jsonl")
-    recording._sites.caller = lambda depth: 1 / 0
+    monkeypatch.setattr(recording._sites, "caller", lambda depth: 1 / 0)
     with caplog.at_level(logging.WARNING, "swasim.recorder"):
-        assert pair.alloc(1).tolist() == [1]
-        assert pair.alloc(1).tolist() == [2]
+        assert list(pair.alloc(1) or ()) == [1]
+        assert list(pair.alloc(1) or ()) == [2]
     assert recording.stopped is not None
     assert "ZeroDivisionError" in recording.stopped
     assert len(caplog.records) == 1
@@ -323,7 +327,7 @@ def test_package_can_be_called(tmp_path: Path) -> None:
     assert recording.calls == 1
 
 
-def _open_group(pair):
+def _open_group(pair: SWATokenToKVPoolAllocator) -> SWATokenToKVPoolAllocator:
     pair.free_group_begin()
     return pair
 
@@ -355,7 +359,9 @@ def _open_group(pair):
         "computed mapping",
     ],
 )
-def test_what_cannot_be_recorded_is_refused(allocator, options, message, tmp_path: Path) -> None:
+def test_what_cannot_be_recorded_is_refused(
+    allocator: object, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=message):
         record(allocator, tmp_path / "a.jsonl", **options)
     assert not (tmp_path / "a.jsonl").exists()

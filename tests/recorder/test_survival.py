@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ def test_forked_child_is_not_recorded_and_the_parent_goes_on(tmp_path: Path) -> 
 class FullDisk:
     """Takes `room_bytes` and then nothing."""
 
-    def __init__(self, file: object, room_bytes: int) -> None:
+    def __init__(self, file: FileIO, room_bytes: int) -> None:
         self.file = file
         self.room_bytes = room_bytes
 
@@ -135,7 +136,7 @@ def test_full_disk_ends_the_recording_with_one_line_and_the_server_goes_on(
 ) -> None:
     def small(self: TraceFile, path: str, *, force: bool) -> None:
         real_init(self, path, force=force)
-        self._file = FullDisk(self._file, 500)
+        vars(self).update(_file=FullDisk(self._file, 500))
 
     real_init = TraceFile.__init__
     monkeypatch.setattr(TraceFile, "__init__", small)
@@ -212,10 +213,10 @@ def test_ring_under_max_bytes_turns_earlier_and_goes_on(tmp_path: Path) -> None:
 
 def test_resized_pools_are_recorded_into_another_file(tmp_path: Path) -> None:
     pair = live()
-    pair.resize = lambda tokens: _resize(pair, tokens)
+    vars(pair).update(resize=lambda tokens: _resize(pair, tokens))
     with record(pair, tmp_path / "a.jsonl"):
         extend(pair, 4)
-        pair.resize(16)
+        vars(pair)["resize"](16)
         extend(pair, 8)
     with open_trace(tmp_path / "a.2.jsonl") as trace:
         header = trace.header
