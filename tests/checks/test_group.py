@@ -1,4 +1,4 @@
-"""Free groups: what waits, what comes back twice, what is forgotten, what is rewritten meanwhile."""
+"""Free groups: what waits, what comes back twice, what is forgotten, what is rewritten."""
 
 from __future__ import annotations
 
