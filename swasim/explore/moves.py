@@ -94,6 +94,10 @@ def _finish(now: Situation) -> Iterator[AnyEvent]:
             yield ev.FreeFull(req=request.name, start=0, end=dead)
         else:
             yield ev.Finish(req=request.name)
+    if now.page_size == 1:
+        # `alloc` appends to a row, so a name is free again only when its row is forgotten.
+        for name in now.ended_names:
+            yield ev.Finish(req=name)
 
 
 def _drop(now: Situation) -> Iterator[AnyEvent]:

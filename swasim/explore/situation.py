@@ -81,6 +81,7 @@ class Situation:
         self.requests = [self._request(name) for name in names if self._is_running(name)]
         running = {request.name for request in self.requests}
         self.new_names = self._new_names(names, running)
+        self.ended_names = [name for name in names if name in rows and not any(rows[name].held)]
         self.loan = self._request(LOAN) if self._is_running(LOAN) else None
 
     def _is_running(self, name: ReqName) -> bool:
@@ -113,6 +114,8 @@ class Situation:
         """Whether a step finds what it reads: the page it grows into, and its window."""
         if not request.whole or not request.length:
             return False
+        if request.trimmed and self.page_size == 1:
+            return False  # `alloc` would append behind what was given back
         back = self.bounds.window_tokens or 0
         if request.length % self.page_size:
             back = max(back, 1)
