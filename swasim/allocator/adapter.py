@@ -12,16 +12,19 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import torch
 
 from swasim.allocator import cpu_kernels, installed
 from swasim.allocator.base import Allocator
 from swasim.allocator.watched import Watched
+from swasim.call import AllocatorState, Call, Effect
 from swasim.config import SimConfig
 from swasim.errors import ConfigError, SwasimError, UsageError
 from swasim.geometry import Geometry, Pool
+
+_Answer = TypeVar("_Answer")
 
 _POOL_BASES = ("SWAKVPool", "BaseSWAKVPool")
 
@@ -43,12 +46,68 @@ def build(name: str, config: SimConfig) -> Allocator:
     with redirect_stdout(sys.stderr):
         loaded = _find(name)
         target = _construct(loaded.value, config, name)
+    try:
+        return _as_allocator(target, name, config, loaded.version)
+    except SwasimError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"allocator {name!r}: looking at {type(target).__name__} gave"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def _as_allocator(target: Any, name: str, config: SimConfig, version: str) -> Allocator:
+    """What was constructed, watched unless it answers calls itself."""
     if not isinstance(target, Watched) and callable(getattr(target, "perform", None)):
-        return cast(Allocator, target)
+        return Answering(target, name, config.geometry)
     if torch.device(config.device).type == "cpu":
         for pool in ("full", "swa"):
             cpu_kernels.install(type(getattr(target, f"{pool}_attn_allocator", None)))
-    return Watched(target, name, config.geometry, loaded.version)
+    return Watched(target, name, config.geometry, version)
+
+
+class Answering:
+    """An object from outside that answers calls itself; its defects are not swasim's.
+
+    Attributes:
+        name: as the user named it.
+        geometry: sizes of the pools.
+    """
+
+    def __init__(self, target: Any, name: str, geometry: Geometry) -> None:
+        self.name = name
+        self.geometry = geometry
+        self._target = target
+
+    def perform(self, call: Call) -> Effect:
+        """Hand the call on.
+
+        Raises:
+            UsageError: the object let an exception out, or gave no `Effect`.
+        """
+        return self._asked(lambda: self._target.perform(call), "perform", Effect)
+
+    def state(self) -> AllocatorState:
+        """Hand the question on; raises as `perform`."""
+        return self._asked(self._target.state, "state", AllocatorState)
+
+    def _asked(self, ask: Callable[[], Any], method: str, wanted: type[_Answer]) -> _Answer:
+        try:
+            with redirect_stdout(sys.stderr):
+                answer = ask()
+        except SwasimError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UsageError(
+                f"allocator {self.name!r}: {method}() gave {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(answer, wanted):
+            raise UsageError(
+                f"allocator {self.name!r}: {method}() returned {type(answer).__name__}; accepted"
+                f" is {wanted.__module__}.{wanted.__name__}"
+            )
+        return answer
 
 
 def watch(target: Any, name: str = "") -> Watched:

@@ -24,6 +24,9 @@ _FORM = re.compile(r"(?P<kind>[^:@\s]+)(?::(?P<pool>[^@\s]*))?(?:@(?P<site>.*))?
 _POOLS: dict[str, Pool] = {"full": "full", "swa": "swa"}
 _SARIF_FINGERPRINT = "swasim/v1"
 
+MAX_BYTES = 256 << 20
+"""Largest baseline or file of suppressions that is read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
@@ -174,7 +177,13 @@ def apply(
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise UsageError(f"{path}: larger than {MAX_BYTES >> 20} MiB; no report is")
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"{path}: cannot be read: {reason}") from None
@@ -184,7 +193,7 @@ def _records(path: str) -> Iterator[Any]:
     """The one JSON value of the file, or one per line."""
     text = _text(path)
     try:
-        yield json.loads(text)
+        yield _decoded(text, path)
         return
     except json.JSONDecodeError as error:
         whole = error
@@ -192,7 +201,7 @@ def _records(path: str) -> Iterator[Any]:
         if not line.strip():
             continue
         try:
-            yield json.loads(line)
+            record = _decoded(line, f"{path}:{number}")
         except json.JSONDecodeError as error:
             # The first line decides whose fault it is: a document, or a stream with a bad line.
             if number == 1:
@@ -200,6 +209,16 @@ def _records(path: str) -> Iterator[Any]:
             else:
                 place, reason = f"{path}:{number}:{error.colno}", error.msg
             raise UsageError(f"{place}: no JSON: {reason}") from None
+        yield record
+
+
+def _decoded(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except (RecursionError, ValueError):
+        raise UsageError(f"{place}: nested too deeply, or a number too long") from None
 
 
 def _fingerprints(record: Any) -> list[str] | None:

@@ -167,5 +167,30 @@ def test_a_missing_baseline_and_undecodable_suppressions_are_named(tmp_path: Pat
         Baseline.load(str(tmp_path / "no.json"))
     path = tmp_path / "known.txt"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="not UTF-8 text"):
         load_suppressions(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[" * 100_000, ": nested too deeply, or a number too long"),
+        (b'["a"]\n' + b"[" * 100_000, ":2: nested too deeply, or a number too long"),
+        (b"9" * 5000, ": nested too deeply, or a number too long"),
+        (b'["\xff"]', r": not UTF-8 text \(byte 2\)"),
+    ],
+    ids=["deep", "deep line", "long number", "not UTF-8"],
+)
+def test_what_no_report_can_be_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "baseline"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        Baseline.load(str(path))
+
+
+def test_a_baseline_without_an_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swasim.sanitizer.suppress.MAX_BYTES", 1 << 20)
+    with pytest.raises(UsageError, match="/dev/zero: larger than 1 MiB"):
+        Baseline.load("/dev/zero")
+    with pytest.raises(UsageError, match="/dev/zero: larger than 1 MiB"):
+        load_suppressions("/dev/zero")
