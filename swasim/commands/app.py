@@ -139,6 +139,11 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code if isinstance(error, SwasimError) else USAGE
     except MemoryError:
         return _report_memory()
+    except ModuleNotFoundError as error:
+        if (error.name or "swasim").split(".")[0] == "swasim":
+            return _report_defect(error, arguments)
+        notice(f"error: the installation is incomplete: {error}")
+        return USAGE
     except Exception as error:
         if type(error).__name__ == "OutOfMemoryError" or _TORCH_ON_MEMORY in str(error):
             return _report_memory()

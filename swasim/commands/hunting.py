@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from swasim.commands.grouping import option
 from swasim.commands.options import ConfigOptions, OutputOptions
-from swasim.commands.sources import locate_config
-from swasim.config import ResolvedConfig, resolve
 from swasim.errors import UsageError, unknown_name
+
+if TYPE_CHECKING:
+    from swasim.config import ResolvedConfig
 
 SEARCH = "Search"
 FOUND, INTERRUPTED = 1, 130
@@ -51,6 +52,10 @@ def config_for_search(
         base: the verb's own defaults.
         whose: the verb, for the origin of a value.
     """
+    # `--help` reads the options above and must not pay for what a search needs.
+    from swasim.commands.sources import locate_config
+    from swasim.config import resolve
+
     flags = options.flags() | ({} if allocator is None else {"allocator": allocator})
     resolved = resolve(flags, os.environ, locate_config(options.config), base)
     origins = {

@@ -298,12 +298,17 @@ def test_a_signal_ends_the_work_and_leaves_no_file(number: int, code: int, tmp_p
     assert os.listdir(tmp_path) == ["pipe"]
 
 
-def test_a_missing_dependency_is_one_line() -> None:
+@pytest.mark.parametrize(
+    ("missing", "arguments"), [("typer", ["--help"]), ("msgspec", ["replay", "pr27779"])]
+)
+def test_a_missing_dependency_is_one_line(missing: str, arguments: list[str]) -> None:
+    hide = f"import sys; sys.modules[{missing!r}] = None"
     finished = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys; sys.modules['msgspec'] = None; from swasim.__main__ import main; main()",
+            f"{hide}; from swasim.__main__ import main; main()",
+            *arguments,
         ],
         cwd=ROOT,
         capture_output=True,

@@ -60,3 +60,9 @@ def test_importing_swasim_does_not_load_torch() -> None:
 )
 def test_a_command_that_needs_no_torch_does_not_load_it(arguments: tuple[str, ...]) -> None:
     assert run(PROBE, *arguments) == "False 0"
+
+
+def test_help_loads_nothing_that_a_replay_needs() -> None:
+    heavy = ("yaml", "msgspec", "zstandard", "swasim.replayer", "swasim.config")
+    probe = PROBE.replace('"torch" in sys.modules', f"[m for m in {heavy} if m in sys.modules]")
+    assert run(probe, "--help") == "[] 0"
