@@ -18,7 +18,7 @@ from swasim.explore.situation import Bounds, Situation
 from swasim.geometry import Pool
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
-from swasim.trace.events import AnyEvent, Entry
+from swasim.trace.events import AnyEvent, Entry, op_of
 from swasim.trace.writer import encode_event
 
 End = Literal["found", "depth", "closed", "budget", "interrupted"]
@@ -247,7 +247,7 @@ class _Search:
 
     def _note(self, finding: Finding, event: AnyEvent, family: Family, parent: int) -> None:
         # Who did what before does not make an error another one.
-        distinct = (finding.kind, finding.pool, finding.at.op)
+        distinct = (finding.kind, finding.pool, op_of(event))
         if distinct not in self.found:
             path, families = self._path(parent)
             self.found[distinct] = Sequence((*path, event), finding, (*families, family.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from swasim.commands.app import run
 from swasim.config import SimConfig
 from swasim.errors import UsageError
 from swasim.explore import Bounds, Exploration, chosen_families, explore
+from swasim.explore.key import digest
 from swasim.run import replay
 from swasim.trace.events import op_of
 from tests.support.hunts import EXPLORE
@@ -152,3 +154,51 @@ def test_careful_callers_get_no_error_in_any_short_sequence(
     assert result.exhausted
     # alloc_decode without asking first is what careful callers do not do; the search does.
     assert {found.finding.kind for found in result.found} <= {"half-allocation"}
+
+
+@pytest.mark.parametrize(
+    ("allocator", "callers", "depth", "moves"),
+    [
+        ("buggy", "sloppy", 3, None),
+        ("sglang-0.5.23", "sloppy", 3, None),
+        ("ideal", "wrong", 3, None),
+        ("fixed", "sloppy", 4, "extend,decode,partial,group,load_back,share"),
+        ("sglang-0.5.18", "wrong", 4, "extend,finish,group,nest,alias,tail"),
+        ("sglang-0.5.19", "wrong", 4, "extend,split,again,finish,share,trim"),
+    ],
+)
+def test_merging_situations_loses_no_error(
+    allocator: str, callers: str, depth: int, moves: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged = tiny(allocator, depth, callers=callers, moves=moves, collect=True)
+    numbers = itertools.count()
+    monkeypatch.setattr(
+        "swasim.explore.search.digest", lambda *_: next(numbers).to_bytes(16, "big")
+    )
+    apart = tiny(allocator, depth, callers=callers, moves=moves, collect=True)
+    assert apart.distinct > merged.distinct
+    assert distinct(apart) == distinct(merged)
+
+
+def distinct(result: Exploration) -> set[tuple[str, str | None, str, int]]:
+    return {
+        (found.finding.kind, found.finding.pool, op_of(found.events[-1]), len(found.events))
+        for found in result.found
+    }
+
+
+def test_an_interrupt_ends_the_search_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    started = digest
+
+    def first_then_stop(*given: object) -> bytes:
+        monkeypatch.setattr("swasim.explore.search.digest", stop)
+        return started(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("swasim.explore.search.digest", first_then_stop)
+    assert run(["explore", "-a", "ideal", "--save", "-", "-f", "concise"]) == 130
+    assert "; interrupted: " in capsys.readouterr().out
