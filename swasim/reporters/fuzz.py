@@ -26,7 +26,9 @@ def progress_line(now: Progress, before: State) -> str:
     """How far a campaign is, on one line."""
     rate = now.calls / now.seconds if now.seconds else 0
     found = counted(now.finds + len(before.finds), "find")
-    return f"{counted(before.seeds + now.seeds, 'seed')}, {now.calls:,} calls, {rate:,.0f}/s, {found}"
+    return (
+        f"{counted(before.seeds + now.seeds, 'seed')}, {now.calls:,} calls, {rate:,.0f}/s, {found}"
+    )
 
 
 def save(campaign: Campaign, find: Find, folder: str) -> str:
