@@ -45,7 +45,8 @@ def write_kind(kind: KindInfo, trace: str, trace_text: str, out: TextIO, look: L
             screen.line("\n", (heading, "bold"))
             screen.prose(text, indent=2)
     if trace_text:
-        screen.line("\n", ("Smallest trace", "bold"), f"  (swasim replay {trace})")
+        allocator = "" if kind.allocator == "fixed" else f" --allocator {kind.allocator}"
+        screen.line("\n", ("Smallest trace", "bold"), f"  (swasim replay {trace}{allocator})")
         for line in trace_text.splitlines():
             screen.line("  " + line)
     if kind.examples:

@@ -43,6 +43,14 @@ def _sglang_issue(number: int) -> tuple[str, str]:
     return f"sglang issue {number}", f"https://github.com/sgl-project/sglang/issues/{number}"
 
 
+_FREETOKEN_204 = (
+    "FreeToken issue 204",
+    "https://github.com/FlashML-org/FreeToken/issues/204",
+)
+_VLLM_42571 = ("vLLM issue 42571", "https://github.com/vllm-project/vllm/issues/42571")
+_LMCACHE_5005 = ("LMCache issue 5005", "https://github.com/LMCache/LMCache/issues/5005")
+
+
 _CATALOGUE = (
     KindInfo(
         "double-free",
@@ -52,12 +60,13 @@ _CATALOGUE = (
         "The allocator will hand the page to two requests, and each overwrites the keys and "
         "values of the other. The allocator itself only notices when more is free than exists.",
         "Garbled answers under load, or `available_size() <= size` failing much later.",
-        (_sglang_pr(27779),),
+        (_sglang_pr(27779), _FREETOKEN_204, _VLLM_42571),
     ),
     KindInfo(
         "foreign-free",
         "error",
-        "A page is returned by a call that names no slot of the page's present owner.",
+        "A page is returned by a call that names no slot of the page's present owner: through a "
+        "row that lost it before, or through a mapping entry that should be gone.",
         "The owner goes on reading and writing the page while the allocator gives it to somebody "
         "else.",
         "One user's text in another user's answer; nothing is logged.",
@@ -70,16 +79,17 @@ _CATALOGUE = (
         "Whoever follows the entry later reads, writes or releases a page that belongs to "
         "somebody else. It is the usual cause of double and foreign frees.",
         "Nothing at all until the page is reused; then an over-free by whole pages.",
-        (_sglang_pr(27779), _sglang_pr(25385), _sglang_pr(27586)),
+        (_sglang_pr(27779), _sglang_pr(25805), _sglang_pr(27586)),
         allocator="buggy",
     ),
     KindInfo(
         "page-aliased",
         "error",
         "A page is handed out while it is live: it has two owners.",
-        "Both requests write their keys and values into it.",
-        "Garbled answers for two requests at once.",
-        (_sglang_issue(28754),),
+        "Both requests write their keys and values into it, and the first of them that ends "
+        "releases it under the other.",
+        "Garbled answers for two requests at once; the sum of the pool may still be right.",
+        (_sglang_pr(27731), _LMCACHE_5005),
         allocator="fault:34399",
     ),
     KindInfo(
@@ -96,15 +106,18 @@ _CATALOGUE = (
         "error",
         "An entry that points at a live SWA page is replaced by another page, and nothing else "
         "points at the first.",
-        "The first page can never be found again: it is lost until the server restarts.",
+        "A release finds SWA pages through the mapping only, so the first page can never be "
+        "released: it is lost until the server restarts.",
         "The SWA pool is short by one page at idle.",
-        (_sglang_issue(36081),),
+        (_sglang_issue(36081), _FREETOKEN_204),
     ),
     KindInfo(
         "orphaned-page",
         "error",
-        "A live page that no entry of a live page and no row can reach any more.",
-        "Nothing can release it: the pool is smaller from now on.",
+        "A live page that nothing leads to any more: an SWA page without an entry of a live full "
+        "page, or a full page that its row dropped and no other row names.",
+        "Nothing can release it: the pool is smaller from now on. Reported once nothing can explain "
+        "it any more (reuse, idle, the end), at the call that cut the page off.",
         "The sum of the pool is below its total at idle; throughput sinks over hours.",
         (_sglang_pr(35338), _sglang_pr(36723)),
         allocator="sglang-0.5.23",
@@ -112,7 +125,8 @@ _CATALOGUE = (
     KindInfo(
         "half-allocation",
         "error",
-        "A call took pages, could not complete, and gave nothing back.",
+        "A call took pages of one pool, could not complete because the other is exhausted or an "
+        "exception left it, and gave nothing back.",
         "The caller was told that it got nothing, so it releases nothing: the pages are gone.",
         "Retractions under pressure, then a leak in the pool that was not short.",
         (_sglang_pr(35338),),
@@ -140,7 +154,7 @@ _CATALOGUE = (
         "A slot outside of the pool, or negative where that has no meaning.",
         "The kernel reads or writes beyond its buffer, or the mapping's sentinel is overwritten.",
         "IndexError on the CPU, an illegal memory access on the GPU.",
-        (_sglang_issue(34399), _sglang_issue(17630)),
+        (_sglang_issue(34399), _sglang_pr(17630)),
     ),
     KindInfo(
         "misaligned",
@@ -150,7 +164,7 @@ _CATALOGUE = (
         "Tokens land at offsets where nobody looks for them, or on the padding page.",
         "`segment at N shares a page with the one ending at N`, or wrong answers at page "
         "boundaries only.",
-        (_sglang_issue(11608), _sglang_issue(38981)),
+        (_sglang_pr(11608), _sglang_issue(38981)),
         allocator="sglang-0.5.23",
     ),
     KindInfo(
@@ -159,7 +173,7 @@ _CATALOGUE = (
         "A call grows or reads through a slot whose page is free or belongs to another.",
         "The request attends to somebody else's keys and values and writes over them.",
         "Wrong answers after an eviction or a retraction.",
-        (_sglang_issue(31486), _sglang_issue(24527)),
+        (_sglang_pr(31486), _sglang_issue(24527)),
     ),
     KindInfo(
         "window-violation",
@@ -168,13 +182,14 @@ _CATALOGUE = (
         "window, or a step needs a token of the window that has no live peer.",
         "The sliding-window layers attend to whatever the next owner writes there.",
         "Answers that derail some tokens after an eviction.",
-        (_sglang_issue(22470), _sglang_issue(29860)),
+        (_sglang_pr(22470), _sglang_pr(29860)),
     ),
     KindInfo(
         "expectation-failed",
         "error",
-        "An `expect` of the trace does not hold.",
-        "The trace is also a test case, and it fails.",
+        "An `expect` of the trace does not hold, or a call raised an exception that the trace does "
+        "not announce and no other finding explains.",
+        "The trace is also a test case, and it fails. Both sides stand in the finding.",
         "",
     ),
     KindInfo(
@@ -191,16 +206,16 @@ _CATALOGUE = (
         "The trace declares the pools idle and a page is live.",
         "Somebody forgot a release: the pool is smaller from now on.",
         "`pool memory leak detected!` at idle.",
-        (_sglang_issue(6888), _sglang_issue(7130)),
+        (_sglang_issue(7130), _sglang_pr(26972)),
     ),
     KindInfo(
         "false-exhaustion",
         "warning",
-        "An allocation was refused although the pool would have room for it, had pages not been "
-        "lost earlier.",
+        "An allocation was refused that both pools would have room for, had one of them not lost "
+        "pages earlier.",
         "Requests are retracted or queued for capacity that exists.",
         "`KV cache pool is full. Retract requests.` at low real usage.",
-        (_sglang_issue(29662),),
+        (_sglang_pr(29662),),
     ),
     KindInfo(
         "partial-page-free",
