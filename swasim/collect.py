@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from swasim.config import SimConfig
+from swasim.errors import UsageError
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
 from swasim.timeline import Timeline, TimelineRow, detail_of
@@ -75,6 +76,9 @@ class Collector:
         max_findings: findings listed; further ones are only counted.
         every, tail: which rows of the free-space table are kept.
         keep: says of a finding whether it counts (suppressions, baseline); None: all do.
+
+    Raises:
+        UsageError: a limit that is no such number.
     """
 
     def __init__(
@@ -85,6 +89,13 @@ class Collector:
         tail: int | None = None,
         keep: Callable[[Finding], bool] | None = None,
     ) -> None:
+        for name, value, least in (
+            ("max_findings", max_findings, 0),
+            ("every", every, 1),
+            ("tail", tail, 0),
+        ):
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise UsageError(f"{name} is {value!r}; accepted is a number, {least} or more")
         self.timeline = Timeline(every, tail)
         self.findings: list[Finding] = []
         self.warnings: list[str] = []

@@ -185,6 +185,8 @@ def compare(
         UsageError: fewer than two allocators, or an unknown one.
         TraceError, ConfigError: bad input.
     """
+    if isinstance(allocators, str):
+        raise UsageError(f"allocators is the text {allocators!r}; accepted is a list of names")
     if len(allocators) < 2:
         raise UsageError(f"compare needs two allocators or more, got {list(allocators)}")
     with closing(reader_of(trace)) as reader:

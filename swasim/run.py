@@ -14,6 +14,7 @@ from swasim.allocator.base import Allocator
 from swasim.allocator.registry import names
 from swasim.collect import DEFAULT_MAX_FINDINGS, Collector, Replay
 from swasim.config import SimConfig, resolve
+from swasim.errors import UsageError
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import Header
@@ -23,11 +24,21 @@ TraceSource = str | Path | TraceReader | Iterable[Any]
 
 
 def reader_of(trace: TraceSource) -> TraceReader:
-    """A reader for a path, an open reader, or events in memory (objects, dicts, JSON lines)."""
+    """A reader for a path, an open reader, or events in memory (objects, dicts, JSON lines).
+
+    Raises:
+        UsageError: it is none of these.
+        TraceError: as `swasim.trace.reader.open_trace`.
+    """
     if isinstance(trace, TraceReader):
         return trace
     if isinstance(trace, str | Path):
         return open_trace(trace)
+    if isinstance(trace, Mapping | bytes | bytearray) or not isinstance(trace, Iterable):
+        raise UsageError(
+            "a trace is a path, an open TraceReader, or a list of events, not"
+            f" {type(trace).__name__}"
+        )
     return from_events(trace)
 
 
@@ -38,7 +49,16 @@ def config_for(
 
     A given `config` is changed by the settings; without one, the settings win over the trace
     header, and the header over the defaults.
+
+    Raises:
+        UsageError: `config` is no `SimConfig`.
+        ConfigError: an impossible value.
     """
+    if config is not None and not isinstance(config, SimConfig):
+        raise UsageError(
+            f"config is of type {type(config).__name__}; accepted is a SimConfig"
+            " (swasim.config.resolve reads a file)"
+        )
     if config is not None:
         changed = {key: value for key, value in settings.items() if value is not None}
         return (replace(config, **changed) if changed else config), ()
@@ -100,6 +120,12 @@ def replay(
             settings["allocator"] = allocator
         config, warnings = config_for(reader, config, settings)
         under_test = None if allocator is None or isinstance(allocator, str) else allocator
+        if under_test is not None and not callable(getattr(under_test, "perform", None)):
+            raise UsageError(
+                f"an allocator of type {type(under_test).__name__} answers no calls; accepted are"
+                " a name, or an object with perform() and state()"
+                " (swasim.allocator.adapter.watch makes one of a live allocator)"
+            )
         replayer = Replayer(config, under_test, reader.path)
         collector = Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
         collector.warnings.extend(warnings)

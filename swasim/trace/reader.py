@@ -50,6 +50,7 @@ class TraceReader:
         self.header_line = 0
         self.truncated_line: int | None = None
         self._source = source
+        self._spent = False
         self._last_line = 0
         objects = self._objects(lines)
         first = next(objects, None)
@@ -62,10 +63,16 @@ class TraceReader:
         head = next(entries, None)
         if head is None:
             raise TraceError(self._no_events(), path)
-        self._entries = itertools.chain([head], entries)
+        self._entries = self._to_the_end(itertools.chain([head], entries))
 
     def __iter__(self) -> Iterator[Entry]:
-        """Entries that were not handed out yet."""
+        """Entries that were not handed out yet.
+
+        Raises:
+            UsageError: the last one was: going on would look like an empty trace.
+        """
+        if self._spent:
+            raise UsageError(f"{self.path} was read to its end; open it again")
         return self._entries
 
     def __enter__(self) -> TraceReader:
@@ -91,6 +98,10 @@ class TraceReader:
         if self._source is None:
             return 0, None
         return self._source.consumed_bytes, self._source.total_bytes
+
+    def _to_the_end(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        yield from entries
+        self._spent = True
 
     def _objects(self, lines: Iterable[Line | Entry]) -> Iterator[Line | Entry]:
         """Lines that are neither blank nor a comment."""
