@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from swasim.config import SimConfig
 from swasim.errors import UsageError
@@ -89,11 +90,12 @@ class Collector:
         tail: int | None = None,
         keep: Callable[[Finding], bool] | None = None,
     ) -> None:
-        for name, value, least in (
+        limits: tuple[tuple[str, Any, int], ...] = (
             ("max_findings", max_findings, 0),
             ("every", every, 1),
             ("tail", tail, 0),
-        ):
+        )
+        for name, value, least in limits:
             if value is not None and (not isinstance(value, int) or value < least):
                 raise UsageError(f"{name} is {value!r}; accepted is a number, {least} or more")
         self.timeline = Timeline(every, tail)
