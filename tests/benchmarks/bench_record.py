@@ -80,6 +80,8 @@ def timed(pair: Any, calls: list[Call]) -> tuple[float, float]:
 
 
 def main(most: int, rounds: int) -> None:
+    # On a busy machine torch's own threads wait for each other, for longer than a call takes.
+    torch.set_num_threads(1)
     config, calls = calls_of_bench(most)
     name, make = maker(config)
     bare: list[tuple[float, float]] = []
