@@ -116,8 +116,8 @@ _CATALOGUE = (
         "error",
         "A live page that nothing leads to any more: an SWA page without an entry of a live full "
         "page, or a full page that its row dropped and no other row names.",
-        "Nothing can release it: the pool is smaller from now on. Reported once nothing can explain "
-        "it any more (reuse, idle, the end), at the call that cut the page off.",
+        "Nothing can release it: the pool is smaller from now on. Told once nothing can explain it "
+        "any more (reuse, idle, the end), and about the call that cut the page off.",
         "The sum of the pool is below its total at idle; throughput sinks over hours.",
         (_sglang_pr(35338), _sglang_pr(36723)),
         allocator="sglang-0.5.23",

@@ -126,6 +126,8 @@ def _arrive(scene: Scene, page: int) -> None:
 
 def _judge_cut_off(scene: Scene, page: int, slots: list[int], *, overwritten: bool) -> None:
     """The last entry to a live SWA page is gone."""
+    if not overwritten and scene.suspects.get("swa", page) is not None:
+        return  # whoever clears the entries may hold the page and release it directly
     suspected = scene.suspects.confirm("swa", page)
     if suspected is not None:
         scene.truth.swa.touch(page).fault = suspected
