@@ -50,8 +50,9 @@ ONLY_IN = {
 }
 """Outside package to the rooms that may import it."""
 
-LATE_IMPORTS = {"commands", "allocator", "recorder", "pytest_plugin"}
-"""Rooms that may import inside a function, so that torch is loaded only when it is needed."""
+LATE_IMPORTS = {"__main__", "commands", "allocator", "recorder", "pytest_plugin"}
+"""Rooms that may import inside a function, so that torch is loaded only when it is needed; and the
+entry point, which takes charge of Ctrl-C before anything is loaded."""
 
 PRIVATE = ("/wo" + "rk/", "/tmp/" + "sgl", "/ro" + "ot/", "/ho" + "me/")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".txt", ".cfg", ".sh", ".jsonl", ""}

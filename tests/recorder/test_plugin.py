@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ def run_below(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
     return done, sorted((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else []
+
+
+def loading_plugin() -> list[str]:
+    """What makes pytest load the plugin: nothing where swasim is installed, which loads it."""
+    if entry_points(group="pytest11", name="swasim"):
+        return []
+    return ["-p", "swasim.pytest_plugin"]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +227,7 @@ def test_guard_option_fails_unchanged_tests_with_the_finding(
     fake_sglang.write(pytester.path)
     pytester.syspathinsert()
     pytester.makepyfile(GUARDED)
-    arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
+    arguments = [*loading_plugin(), "-p", "no:cacheprovider"]
     pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=2)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     guarded = pytester.runpytest_inprocess(*arguments, "--swasim-guard")
@@ -234,7 +242,7 @@ def test_guard_fixture_fails_the_test_with_the_finding(pytester: pytest.Pytester
     for name in ("_twice", "_once"):
         code = code.replace(f"{name}()", f"{name}(swasim_guard)")
     pytester.makepyfile(code)
-    arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
+    arguments = [*loading_plugin(), "-p", "no:cacheprovider"]
     pytester.runpytest_inprocess(*arguments).assert_outcomes(passed=1, failed=1)
     at_once = pytester.runpytest_inprocess(*arguments, "--swasim-at-once")
     at_once.assert_outcomes(passed=1, failed=1)
@@ -311,7 +319,7 @@ def test_allocator_that_cannot_be_read_fails_the_test_that_asked_and_warns_anoth
 ) -> None:
     fake_sglang.write(pytester.path)
     pytester.syspathinsert()
-    arguments = ["-p", "swasim.pytest_plugin", "-p", "no:cacheprovider"]
+    arguments = [*loading_plugin(), "-p", "no:cacheprovider"]
     asked = UNREADABLE.replace("PARAMETER", "swasim_guard").replace(
         "GUARD", "swasim_guard(allocator)"
     )
