@@ -4,7 +4,7 @@
     1  findings
     2  usage, configuration or trace error
     3  a defect of swasim
-    130  interrupted
+    130  interrupted (`swasim.__main__` makes 143 of SIGTERM and 129 of SIGHUP)
     141  the reader of our output went away
 
 What must not be added here: work. Commands import their engine inside the function, so that
