@@ -107,11 +107,11 @@ def _cannot_load(module: str, first: BaseException, second: BaseException) -> st
     missing = next(
         (e.name for e in (second, first) if isinstance(e, ModuleNotFoundError) and e.name), None
     )
-    cure = (
-        f"pip install {missing.partition('.')[0]}"
-        if missing
-        else "install sglang with its dependencies"
-    )
+    cure = "install sglang with its dependencies"
+    if missing and missing.partition(".")[0] == "sglang":
+        cure = f"the {release_text()} that Python imports has no {missing}"
+    elif missing:
+        cure = f"pip install {missing.partition('.')[0]}"
     return (
         f"cannot load {module}: {type(second).__name__}: {_one_line(second)} "
         f"(a plain import gave {type(first).__name__}: {_one_line(first)}); {cure}"
@@ -139,6 +139,12 @@ def package_folder() -> Path:
         f"no SGLang to import{seen}: pip install --no-deps sglang, or point at a work tree with "
         "PYTHONPATH=~/sglang/python"
     )
+
+
+def release_text() -> str:
+    """The SGLang that Python would import, by its release or its folder."""
+    root = package_folder()
+    return f"SGLang {release(root) or f'in {root}'}"
 
 
 def find_module(root: Path, name: str = CLASS) -> str:

@@ -330,6 +330,18 @@ def test_sglang_without_the_class_says_how_to_name_another(tmp_path: Path) -> No
         installed.find_module(tmp_path / "sglang")
 
 
+def test_module_that_this_sglang_does_not_have_is_told_with_its_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sglang(tmp_path, SGLANG)
+    (tmp_path / "sglang-9.9.dist-info").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError, match=r"; the SGLang 9\.9 that Python imports has no sglang"):
+        installed.load("sglang.srt.mem_cache.elsewhere")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sglang"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
 def test_no_sglang_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.delitem(sys.modules, "sglang", raising=False)
