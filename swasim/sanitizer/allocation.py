@@ -149,6 +149,9 @@ def _take_pages(scene: Scene, pool: Pool, pages: list[int]) -> None:
     if not pages:
         return
     truth = scene.truth.pool(pool)
+    if not len(scene.suspects) and truth.is_fresh(pages):
+        truth.take_all(pages, scene.moment)
+        return
     for page in pages:
         record = truth.peek(page)
         if page == PAD_PAGE:

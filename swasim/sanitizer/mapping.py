@@ -111,7 +111,7 @@ def _arrive(scene: Scene, page: int) -> None:
     record = truth.swa.touch(page)
     record.mapped = scene.moment
     record.held = False
-    if truth.is_reachable(page):
+    if len(scene.suspects) and truth.is_reachable(page):
         scene.suspects.dismiss("swa", page)
     if scene.call.op == "set_full_to_swa_mapping" and not record.live and truth.swa.is_real(page):
         scene.report(

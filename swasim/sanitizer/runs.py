@@ -20,6 +20,9 @@ def page_runs(slots: list[int], peers: list[int], size: int) -> Iterator[tuple[i
         size: tokens per page, of both sides.
     """
     start, limit = 0, len(slots)
+    if size == 1:
+        yield from zip(range(limit), range(1, limit + 1), strict=True)
+        return
     while start < limit:
         slot, peer = slots[start], peers[start]
         end = start + 1
@@ -41,6 +44,8 @@ def pages_of(slots: list[int], size: int) -> Iterator[int]:
 
 def count_by_page(slots: list[int], size: int) -> dict[int, int]:
     """Distinct named slots of each page, in order of first mention."""
+    if size == 1:
+        return dict.fromkeys(slots, 1)
     counts: dict[int, int] = {}
     start, limit = 0, len(slots)
     while start < limit:

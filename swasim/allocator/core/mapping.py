@@ -82,20 +82,30 @@ class CoreMapping:
 
     def _write_fresh(self, slots: list[int], values: list[int]) -> bool:
         """`write` of entries that are all unmapped, as most are; False: nothing was written."""
-        entries, effect = self.entries, self.effect
-        if not slots or min(slots) < 0 or UNMAPPED in values:
+        entries, effect, count = self.entries, self.effect, len(slots)
+        if not slots or UNMAPPED in values or len(values) != count:
             return False
-        try:
-            held = [entries[slot] for slot in slots]
-        except IndexError:
+        first, end = slots[0], slots[0] + count
+        if slots[-1] == end - 1 and first >= 0 and slots == list(range(first, end)):
+            if end > len(entries) or any(entries[first:end]):
+                return False
+            entries[first:end] = values
+        elif not self._write_scattered(slots, values):
             return False
-        if any(held) or len(set(slots)) != len(slots):
-            return False
-        for slot, value in zip(slots, values, strict=False):
-            entries[slot] = value
         effect.mapped_slots += slots
-        effect.mapped_from += [UNMAPPED] * len(slots)
+        effect.mapped_from += [UNMAPPED] * count
         effect.mapped_to += values
+        return True
+
+    def _write_scattered(self, slots: list[int], values: list[int]) -> bool:
+        entries = self.entries
+        if min(slots) < 0 or max(slots) >= len(entries) or len(set(slots)) != len(slots):
+            return False
+        held = [entries[slot] for slot in slots]
+        if any(held):
+            return False
+        for slot, value in zip(slots, values, strict=True):
+            entries[slot] = value
         return True
 
     def read_and_clear_pages(self, pages: list[int], page_size: int) -> list[int]:
