@@ -7,21 +7,29 @@ in the order of their seeds. What must not be added here: printing, files (`stat
 from __future__ import annotations
 
 import random
-import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from multiprocessing import get_context
 from typing import Any, Literal
 
 from swasim.config import SimConfig
 from swasim.errors import SwasimError
 from swasim.fuzz.find import DIVERGENCE, Find, find_of, rough_fingerprint
-from swasim.fuzz.play import CALLERS, Contract, Play, contract_for, play, random_config
+from swasim.fuzz.play import (
+    CALLERS,
+    Contract,
+    NotPlayedError,
+    Play,
+    contract_for,
+    play,
+    random_config,
+)
 from swasim.fuzz.sloppy import WRONG
+from swasim.fuzz.workers import Workers, wanted_no_more
 from swasim.replayer import Replayer
 from swasim.sanitizer.findings import Finding
 from swasim.trace.events import AnyEvent, Entry
@@ -107,8 +115,17 @@ class Campaign:
     seconds: float
 
 
-def play_seed(settings: Settings, contract: Contract, seed: int) -> Played:
-    """Play one seed."""
+def play_seed(
+    settings: Settings,
+    contract: Contract,
+    seed: int,
+    is_over: Callable[[], bool] | None = None,
+) -> Played:
+    """Play one seed.
+
+    Raises:
+        NotPlayedError: `is_over`, asked now and then, says that it is not wanted any more.
+    """
     config = random_config(
         random.Random(seed),
         settings.allocator,
@@ -123,6 +140,7 @@ def play_seed(settings: Settings, contract: Contract, seed: int) -> Played:
         callers=settings.callers,
         mistakes=settings.mistakes,
         against=settings.against,
+        is_over=is_over,
     )
     count = len(played.entries)
     if not played.errors and played.divergence is None:
@@ -170,17 +188,18 @@ class _Hunt:
 
     def take(self, played: Played) -> bool:
         """Count one seed; says whether it gave a new find."""
+        rough = "" if played.failed is None else rough_fingerprint(played.failed)
+        find = None
+        if played.failed is not None and rough not in self.seen:
+            seconds = time.monotonic() - self.started
+            find = find_of(played.failed, self.settings.against, seconds)
+        # A seed whose find was not made out is not done: counted from here on only.
         self.seeds += 1
         self.calls += played.events
         self.excused += played.excused
-        if played.failed is None:
+        if find is None:
+            self.repeats += played.failed is not None
             return False
-        rough = rough_fingerprint(played.failed)
-        if rough in self.seen:
-            self.repeats += 1
-            return False
-        seconds = time.monotonic() - self.started
-        find = find_of(played.failed, self.settings.against, seconds)
         self.seen.add(rough)
         if find.fingerprint in self.seen and find.fingerprint != rough:
             self.repeats += 1
@@ -236,7 +255,7 @@ def fuzz(
     deadline = None if budget_s is None else time.monotonic() + budget_s
     end: End = "seeds"
     try:
-        with _players(settings, contract, seed, seeds, jobs) as results:
+        with _players(settings, contract, seed, seeds, jobs, deadline) as results:
             for played in results:
                 new = hunt.take(played)
                 if progress is not None:
@@ -244,12 +263,17 @@ def fuzz(
                     progress(Progress(hunt.seeds, hunt.calls, len(hunt.finds), seconds))
                 if checkpoint is not None:
                     checkpoint(hunt.result("interrupted"))
+                if new and hunt.finds[-1].interrupted:
+                    end = "interrupted"
+                    break
                 if new and not collect:
                     end = "found"
                     break
                 if deadline is not None and time.monotonic() >= deadline:
                     end = "budget"
                     break
+    except NotPlayedError:
+        end = "budget"
     except KeyboardInterrupt:
         end = "interrupted"
     return hunt.result(end)
@@ -257,20 +281,25 @@ def fuzz(
 
 @contextmanager
 def _players(
-    settings: Settings, contract: Contract, seed: int, seeds: int | None, jobs: int
+    settings: Settings,
+    contract: Contract,
+    seed: int,
+    seeds: int | None,
+    jobs: int,
+    deadline: float | None,
 ) -> Iterator[Iterator[Played]]:
-    """What comes of the seeds, in their order."""
+    """What comes of the seeds, in their order.
+
+    Raises:
+        NotPlayedError: while they are waited for, the deadline passes.
+    """
+    numbers = _count(seed, None if seeds is None else seed + seeds)
     if jobs == 1:
-        limit = None if seeds is None else seed + seeds
-        yield (play_seed(settings, contract, number) for number in _count(seed, limit))
+        is_over = None if deadline is None else lambda: time.monotonic() >= deadline
+        yield (play_seed(settings, contract, number, is_over) for number in numbers)
         return
-    pool = ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
-    )
-    try:
-        yield _from_pool(pool, settings, contract, seed, seeds, jobs)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with Workers(jobs) as workers:
+        yield _from_workers(workers, settings, contract, numbers, jobs, deadline)
 
 
 def _count(first: int, limit: int | None) -> Iterator[int]:
@@ -280,36 +309,40 @@ def _count(first: int, limit: int | None) -> Iterator[int]:
         number += 1
 
 
-def _from_pool(
-    pool: ProcessPoolExecutor,
+def _from_workers(
+    workers: Workers,
     settings: Settings,
     contract: Contract,
-    seed: int,
-    seeds: int | None,
+    numbers: Iterator[int],
     jobs: int,
+    deadline: float | None,
 ) -> Iterator[Played]:
-    numbers = _count(seed, None if seeds is None else seed + seeds)
-    waiting: list[Future[list[Played]]] = []
+    waiting = deque[Future[list[Played]]]()
 
     def submit() -> None:
         chunk = list(islice(numbers, CHUNK_SEEDS))
         if chunk:
-            waiting.append(pool.submit(_play_chunk, settings, contract, chunk))
+            waiting.append(workers.submit(_play_chunk, settings, contract, chunk))
 
     for _ in range(jobs * AHEAD_CHUNKS):
         submit()
     while waiting:
-        done = waiting.pop(0).result()
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            done = waiting.popleft().result(left)
+        except TimeoutError:
+            raise NotPlayedError from None
         submit()
         yield from done
 
 
 def _play_chunk(settings: Settings, contract: Contract, seeds: list[int]) -> list[Played]:
-    return [play_seed(settings, contract, seed) for seed in seeds]
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    played = []
+    for seed in seeds:
+        if wanted_no_more():
+            raise NotPlayedError
+        played.append(play_seed(settings, contract, seed, wanted_no_more))
+    return played
 
 
 __all__ = [

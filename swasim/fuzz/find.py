@@ -33,6 +33,7 @@ class Find:
         events: the minimized trace.
         minimal: the search for a shorter one came to its end.
         by_caller: the ideal allocator shows it too.
+        interrupted: Ctrl-C ended the search for a shorter trace.
         fingerprint: what makes it distinct.
         seconds: since the campaign began, until it was found.
     """
@@ -48,6 +49,7 @@ class Find:
     by_caller: bool
     fingerprint: str
     seconds: float
+    interrupted: bool = False
 
     @property
     def headline(self) -> str:
@@ -70,7 +72,7 @@ def find_of(failed: Play, against: str, seconds: float) -> Find:
     parted = failed.divergence
     if failed.errors:
         finding = _root(failed)
-        short = _shorter(failed, finding.kind)
+        short, interrupted = _shorter(failed, finding.kind)
         kept = short.finding if short is not None and short.finding is not None else finding
         return Find(
             seed=failed.seed,
@@ -84,10 +86,11 @@ def find_of(failed: Play, against: str, seconds: float) -> Find:
             by_caller=short is not None and short.by_caller,
             fingerprint=kept.fingerprint,
             seconds=seconds,
+            interrupted=interrupted,
         )
     assert parted is not None
     judge = _parts_alike(against, parted)
-    short = _shorter(failed, None, judge)
+    short, interrupted = _shorter(failed, None, judge)
     events = short.events if short is not None else failed.events
     config = short.config if short is not None else failed.config
     return Find(
@@ -102,6 +105,7 @@ def find_of(failed: Play, against: str, seconds: float) -> Find:
         by_caller=False,
         fingerprint=rough_fingerprint(failed),
         seconds=seconds,
+        interrupted=interrupted,
     )
 
 
@@ -119,10 +123,15 @@ def rough_fingerprint(failed: Play) -> str:
     return f"{DIVERGENCE} {parted.op} {parted.what}"
 
 
-def _shorter(failed: Play, kind: str | None, judge: Judge | None = None) -> Minimized | None:
-    """The minimized trace; None where the trace by itself does not show the find again."""
+def _shorter(
+    failed: Play, kind: str | None, judge: Judge | None = None
+) -> tuple[Minimized | None, bool]:
+    """The minimized trace, and whether Ctrl-C ended the search for it.
+
+    None where the trace by itself does not show the find again, or nothing shorter was there yet.
+    """
     try:
-        return minimize(
+        short = minimize(
             list(failed.events),
             failed.config,
             keep=kind,
@@ -131,7 +140,10 @@ def _shorter(failed: Play, kind: str | None, judge: Judge | None = None) -> Mini
             budget_s=MINIMIZE_SECONDS,
         )
     except SwasimError:
-        return None
+        return None, False
+    except KeyboardInterrupt:
+        return None, True
+    return short, short.stopped == "interrupted"
 
 
 def parting_of(config: SimConfig, against: str, events: tuple[AnyEvent, ...]) -> Divergence | None:

@@ -6,7 +6,7 @@ Everything that is random follows from the seed and the settings, so a seed is a
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,12 @@ FIRST_LINE = 2
 """Line of the first event in a written trace: the header stands before it."""
 
 CALLERS = ("careful", "sloppy", "wrong")
+LOOK_EVERY_EVENTS = 1024
 PAGE_SIZES = (1, 2, 4, 16, 64)
+
+
+class NotPlayedError(Exception):
+    """A trace was given up before its end, because nobody wants it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,7 @@ def play(
     mistakes: Sequence[str] = WRONG,
     against: str = "",
     stop_at_first: bool = True,
+    is_over: Callable[[], bool] | None = None,
 ) -> Play:
     """Play one random trace that keeps, or breaks, the contract.
 
@@ -139,6 +145,10 @@ def play(
         mistakes: those of wrong callers, of which each trace has one kind.
         against: a second allocator, in lockstep; to part is a find.
         stop_at_first: stop at the first event with an error or where the two part.
+        is_over: asked now and then whether a trace is still wanted.
+
+    Raises:
+        NotPlayedError: `is_over` says that it is not.
     """
     if isinstance(contract, Profile):
         contract = contract_of(contract)
@@ -152,6 +162,8 @@ def play(
     number = 0
     while number < calls or not workload.settled:
         number += 1
+        if is_over is not None and number % LOOK_EVERY_EVENTS == 0 and is_over():
+            raise NotPlayedError
         event = workload.next_event(*replayer.available, out)
         entry = Entry(number, number + FIRST_LINE - 1, event)
         steps: Sequence[Step] = lockstep.step(entry) if against else (replayer.step(entry),)

@@ -14,7 +14,7 @@ import pytest
 
 from swasim.commands import fuzz as command
 from swasim.commands.app import run
-from swasim.fuzz import campaign
+from swasim.fuzz import campaign, find
 
 FILE = "swasim-finds/fuzz-buggy-stale-mapping-0.jsonl"
 BUGGY = ["fuzz", "-a", "buggy", "--callers", "sloppy"]
@@ -97,7 +97,9 @@ def test_an_interrupt_is_exit_130_and_keeps_what_is_done(
 ) -> None:
     honest = campaign.play_seed
 
-    def until_seed_3(settings: campaign.Settings, contract: object, seed: int) -> object:
+    def until_seed_3(
+        settings: campaign.Settings, contract: object, seed: int, is_over: object
+    ) -> object:
         if seed == 3:
             raise KeyboardInterrupt
         return honest(settings, contract, seed)  # type: ignore[arg-type]
@@ -110,6 +112,29 @@ def test_an_interrupt_is_exit_130_and_keeps_what_is_done(
     monkeypatch.setattr(campaign, "play_seed", honest)
     assert run([*arguments, "--seeds", "5"]) == 0
     assert json.loads(Path("state.json").read_text())["seeds"] == 5
+
+
+@pytest.mark.parametrize("collect", [[], ["--collect"]])
+def test_an_interrupt_while_a_find_is_shortened_ends_the_search_and_keeps_the_find(
+    collect: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(find, "minimize", interrupted)
+    assert run([*BUGGY, *collect, "--state", "state.json", "-f", "json"]) == 130
+    (found,) = json.loads(capsys.readouterr().out)["finds"]
+    assert not found["minimal"]
+    assert json.loads(Path("state.json").read_text())["seeds"] == 1
+    assert run(["replay", found["trace"], "-a", "buggy", "-q"]) == 1
+    capsys.readouterr()
+
+
+def test_a_budget_ends_a_trace_that_would_take_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fuzz", "-a", "ideal", "--calls", "100000000", "--budget", "0", "-f", "json"]
+    assert run(arguments) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["end"], document["seeds"]) == ("budget", 0)
 
 
 @pytest.mark.slow
