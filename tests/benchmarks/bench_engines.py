@@ -192,14 +192,15 @@ def test_the_size_of_the_pools_does_not_matter(page_size: int) -> None:
 
 
 def steps(workload: Workload) -> Contender:
-    """The steps alone: setting pools up, and the collector's first look at them, cost their size."""
-    replayers = [Replayer(workload.config) for _ in range(ROUNDS)]
+    """The steps alone: to set pools up, and to take them down, costs their size, once."""
+    waiting = [Replayer(workload.config) for _ in range(ROUNDS)]
+    done: list[Replayer] = []
     gc.collect()
 
     def run() -> int:
-        replayer = replayers.pop()
+        done.append(waiting.pop())
         for entry in workload.entries:
-            replayer.step(entry)
+            done[-1].step(entry)
         return len(workload.entries)
 
     return run
