@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -33,6 +34,31 @@ def command_of(path: str, allocators: Sequence[str]) -> str:
     names = " ".join(f"--allocator {shlex.quote(name)}" for name in allocators)
     verb = "replay" if len(allocators) == 1 else "compare"
     return f"swasim {verb} {shlex.quote(path)} {names}"
+
+
+def commands_with(path: str, commands: Iterable[str]) -> list[str]:
+    """The commands that go on from a finding, for its trace in `path`; none where that is ""."""
+    if not path:
+        return []
+    split = [shlex.split(command) for command in commands]
+    return [shlex.join([*words[:2], path, *words[3:]]) for words in split]
+
+
+def check_folder(folder: str) -> None:
+    """See that finds can be saved in a folder, before hours are spent on them.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if not folder:
+        raise UsageError("--save is empty; give a folder")
+    there = os.path.abspath(folder)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there):
+        raise UsageError(f"--save {folder}: cannot be written: {there} is a file, not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"--save {folder}: cannot be written: no permission for {there}")
 
 
 def save(
@@ -81,7 +107,13 @@ def _written(path: str, text: str) -> bool:
     """Write a new file; False where there is one."""
     try:
         with open(path, "x", encoding="utf-8", newline="\n") as out:
-            out.write(text)
+            try:
+                out.write(text)
+                out.flush()
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                raise
     except FileExistsError:
         return False
     return True

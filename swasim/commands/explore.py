@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from swasim.config import ResolvedConfig, SimConfig
     from swasim.explore import Bounds, Family
 
+CLAIMED = ("leaked-page", "replay-divergence")
+"""Kinds that need an `expect` or a recorded `out`."""
+
 DEFAULT_DEPTH, DEFAULT_REQUESTS, DEFAULT_PAGES, DEFAULT_PAGE_SIZE = 5, 2, 3, 2
 
 
@@ -115,6 +118,7 @@ def explore(
     from swasim.reporters import explore as report
 
     hunting.check_format(output.format, report.FORMATS)
+    hunting.check_folder(search.save)
     resolved = _configuration(config, search, allocator)
     bounds, families = _what_to_try(resolved.config, search)
     with outputs.destination(output) as out:
@@ -151,8 +155,10 @@ def _configuration(
 ) -> ResolvedConfig:
     """Tiny pools, unless something else was asked for."""
     from swasim.commands.hunting import config_for_search
+    from swasim.config.values import MAX_TOKENS
 
-    alone = {"page_size": DEFAULT_PAGE_SIZE}
+    # The page size is looked up first: here any of them fits.
+    alone = {"page_size": DEFAULT_PAGE_SIZE, "kv_size": MAX_TOKENS}
     page_size = config_for_search(config, allocator, alone, "explore").config.page_size
     size = page_size * (search.pages or DEFAULT_PAGES)
     base = {"page_size": page_size, "kv_size": size}
@@ -166,12 +172,11 @@ def _what_to_try(settings: SimConfig, search: ExploreOptions) -> tuple[Bounds, t
         UsageError: an allocator that cannot be copied, or a word that nobody knows.
     """
     from swasim.allocator import registry
-    from swasim.errors import UsageError, unknown_name
+    from swasim.errors import UsageError
     from swasim.explore import Bounds, chosen_families
-    from swasim.sanitizer.kinds import KINDS
 
-    if search.find is not None and search.find not in KINDS:
-        raise UsageError("--find: " + unknown_name("kind", search.find, KINDS))
+    if search.find is not None:
+        _check_kind(search.find)
     if settings.engine != "core":
         raise UsageError("explore copies the allocator at every step: engine core only")
     names = [settings.allocator, *([search.control] if search.control else [])]
@@ -183,3 +188,23 @@ def _what_to_try(settings: SimConfig, search: ExploreOptions) -> tuple[Bounds, t
     window = settings.sliding_window_size
     reach = None if window is None else window - settings.window_includes_self
     return Bounds(search.depth, search.requests, reach), families
+
+
+def _check_kind(kind: str) -> None:
+    """Refuse kinds that no sequence of moves can end in: not to find them would prove nothing.
+
+    Raises:
+        UsageError: the kind is unknown, is no error, or is about what a trace claims.
+    """
+    from swasim.errors import UsageError, unknown_name
+    from swasim.sanitizer.kinds import KINDS
+
+    if kind not in KINDS:
+        raise UsageError("--find: " + unknown_name("kind", kind, KINDS))
+    severity = KINDS[kind].severity
+    if severity != "error":
+        raise UsageError(f"--find: {kind} is a {severity}; explore looks for errors")
+    if kind in CLAIMED:
+        raise UsageError(
+            f"--find: {kind} is about what a trace claims, and no move of explore claims anything"
+        )

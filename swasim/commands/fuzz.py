@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +16,7 @@ from swasim.commands.hunting import (
     Budget,
     Collect,
     Save,
+    is_given,
 )
 from swasim.commands.options import Allocator, ConfigOptions, OutputOptions
 
@@ -130,14 +131,17 @@ def fuzz(
     from swasim.commands import hunting
     from swasim.commands import output as outputs
     from swasim.commands.sources import config_listing
+    from swasim.config.values import MAX_TOKENS
     from swasim.fuzz import Progress, load
     from swasim.fuzz import fuzz as run
     from swasim.reporters import fuzz as report
 
     hunting.check_format(output.format, report.FORMATS)
-    resolved = hunting.config_for_search(config, allocator, {}, "fuzz")
+    hunting.check_folder(search.save)
+    # Pools are random where they are not given, and so must not refuse a large page by default.
+    resolved = hunting.config_for_search(config, allocator, {"kv_size": MAX_TOKENS}, "fuzz")
     settings = _settings(resolved, search)
-    state = load(search.state, settings, search.seed) if search.state else None
+    state = load(search.state, settings, search.seed) if search.state is not None else None
     seeds = search.seeds
     if seeds is None and search.budget is None:
         seeds = DEFAULT_SEEDS
@@ -145,7 +149,7 @@ def fuzz(
         seeds = max(0, seeds - state.seeds)
     with outputs.destination(output) as out:
         if config.show_config:
-            out.write(config_listing(resolved))
+            out.write(config_listing(_with_chance(resolved)))
             return
         outputs.warn(resolved.warnings, output)
         keeper = _Keeper(search, settings, state)
@@ -172,6 +176,13 @@ def fuzz(
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(FOUND if keeper.total(result).finds else 0)
+
+
+def _with_chance(resolved: ResolvedConfig) -> ResolvedConfig:
+    """The configuration to be shown: what nobody chose is drawn anew for every seed."""
+    drawn = ("page_size", "kv_size", "kv_size_swa", "sliding_window_size", "need_sort")
+    chance = {key: "not used: random, by the seed" for key in drawn if not is_given(resolved, key)}
+    return replace(resolved, origins=resolved.origins | chance)
 
 
 def _settings(resolved: ResolvedConfig, search: FuzzOptions) -> Settings:
@@ -261,8 +272,6 @@ class _Keeper:
 
     def total(self, campaign: Campaign) -> State:
         """The state after this run."""
-        from dataclasses import replace
-
         from swasim.fuzz import Known
 
         fresh = tuple(

@@ -76,6 +76,14 @@ def check_format(name: str, known: tuple[str, ...]) -> None:
         raise UsageError(unknown_name("format", name, known))
 
 
+def check_folder(folder: str) -> None:
+    """Raises UsageError for a folder in which no find could be saved; "-" is none."""
+    from swasim import finds
+
+    if folder != "-":
+        finds.check_folder(folder)
+
+
 @contextlib.contextmanager
 def telling(options: OutputOptions) -> Iterator[Callable[[str], None] | None]:
     """A function that shows one line of progress; None where nobody looks.

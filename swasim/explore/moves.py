@@ -391,7 +391,9 @@ def chosen_families(
                 raise UsageError(f"--moves: {word} needs {lacking}, which this allocator lacks")
         if not plain:
             raise UsageError("--moves is empty; known: " + ", ".join(FAMILIES))
-        added = all(word.startswith("+") for word in words)
+        added = words[0].startswith("+")
+        if any(word.startswith("+") != added for word in words):
+            raise UsageError(f"--moves {names}: put + before each of them, or before none")
         wanted = base | plain if added else plain
     return tuple(f for f in FAMILIES.values() if f.name in wanted and f.needs <= operations)
 

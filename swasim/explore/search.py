@@ -25,6 +25,8 @@ End = Literal["found", "depth", "closed", "budget", "interrupted"]
 
 NAMES = tuple("ABCDEFG")
 LOOK_EVERY_STATES = 64
+MAX_PAGES = 1024
+"""Every situation is a copy of both pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +299,9 @@ def explore(
             raise UsageError(
                 f"{name} cannot be explored: its state cannot be copied; `swasim fuzz` can take it"
             )
+    pages = max(config.geometry.full_pages, config.geometry.swa_pages)
+    if pages > MAX_PAGES:
+        raise UsageError(f"explore is for tiny pools: at most {MAX_PAGES} pages, found {pages}")
     if not 1 <= bounds.requests <= len(NAMES):
         raise UsageError(f"--requests must be 1 to {len(NAMES)}, found {bounds.requests}")
     started = time.monotonic()

@@ -59,6 +59,7 @@ def load(path: str, settings: Settings, seed: int) -> State:
     Raises:
         UsageError: the file is no such state, or belongs to another campaign.
     """
+    _check_writable(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -71,18 +72,42 @@ def load(path: str, settings: Settings, seed: int) -> State:
         version = stored["swasim_fuzz"]
         if version != VERSION:
             raise UsageError(f"--state {path}: version {version!r}, this swasim knows {VERSION}")
-        finds = tuple(Known(**find) for find in stored["finds"])
         state = State(
             _settings(stored["settings"]),
-            int(stored["seed"]),
-            int(stored["seeds"]),
-            int(stored["calls"]),
-            finds,
+            _count(stored["seed"]),
+            _count(stored["seeds"]),
+            _count(stored["calls"]),
+            tuple(_known(find) for find in stored["finds"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"--state {path}: no state of `swasim fuzz` ({error})") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(
+            f"--state {path}: the file is no state of `swasim fuzz`; give another file"
+        ) from None
     _check_same(path, state, settings, seed)
     return state
+
+
+def _check_writable(path: str) -> None:
+    if not path:
+        raise UsageError("--state is empty; give a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"--state {path}: cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"--state {path}: cannot be written: no permission for {folder}")
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError
+    return value
+
+
+def _known(stored: dict[str, Any]) -> Known:
+    _count(stored["seed"])
+    if not all(isinstance(value, str) for key, value in stored.items() if key != "seed"):
+        raise ValueError
+    return Known(**stored)
 
 
 def _check_same(path: str, state: State, settings: Settings, seed: int) -> None:

@@ -145,7 +145,8 @@ def _sequence(found: Sequence, path: str) -> dict[str, Any]:
         "trace": path or None,
         "moves": list(found.families),
         "events": [json.loads(encode_event(event)) for event in found.events],
-        "finding": finding_fields(found.finding),
+        "finding": finding_fields(found.finding)
+        | {"help": finds.commands_with(path, found.finding.help)},
     }
 
 

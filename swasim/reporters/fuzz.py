@@ -166,7 +166,9 @@ def _find(campaign: Campaign, find: Find, path: str) -> dict[str, Any]:
         "again": command(campaign, find.seed),
         "config": dataclasses.asdict(find.config),
         "events": [json.loads(encode_event(event)) for event in find.events],
-        "finding": None if find.finding is None else finding_fields(find.finding),
+        "finding": None
+        if find.finding is None
+        else finding_fields(find.finding) | {"help": finds.commands_with(path, find.finding.help)},
         "divergence": None if parted is None else dataclasses.asdict(parted),
     }
 

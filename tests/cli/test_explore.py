@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,15 @@ def test_json_and_jsonl_hold_the_same(capsys: pytest.CaptureFixture[str]) -> Non
         (["--callers", "slopy"], "unknown kind of caller 'slopy'; did you mean 'sloppy'?"),
         (["--moves", "extent"], "unknown move 'extent'; did you mean 'extend'?"),
         (["--moves", ","], "--moves is empty"),
+        (["--moves", "+nest,extend"], "put + before each of them, or before none"),
+        (["--find", "partial-page-free"], "partial-page-free is a warning"),
+        (["--find", "redundant-free"], "redundant-free is a note"),
+        (["--find", "leaked-page"], "no move of explore claims anything"),
+        (["--find", "replay-divergence"], "no move of explore claims anything"),
+        (["--pages", "100000000"], "at most 1024 pages, found 100000000"),
+        (["--kv-size-swa", "4098"], "at most 1024 pages, found 2049"),
+        (["--save", ""], "--save is empty"),
+        (["--save", "/dev/null"], "/dev/null is a file, not a folder"),
         (["--find", "dubble-free"], "unknown kind 'dubble-free'; did you mean 'double-free'?"),
         (["--format", "sarif"], "unknown format 'sarif'"),
         (["-a", "sglang"], "cannot be copied"),
@@ -111,3 +121,18 @@ def test_settings_come_from_flags_environment_and_the_verb(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("#") == ["page_size: 4                ", " environment SWASIM_PAGE_SIZE"]
     assert lines[1].split("#") == ["kv_size: 8                  ", " default of explore"]
+
+
+def test_any_page_size_needs_no_pool_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explore", "-a", "buggy", "--page-size", "4096", "-q", "--save", "-"]) == 1
+    assert "3 full and 3 SWA pages of 4096" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_commands_of_a_finding_name_the_saved_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explore", "-a", "buggy", "-f", "json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["found"]
+    look, shrink = (shlex.split(command) for command in found["finding"]["help"])
+    assert look[2] == shrink[2] == FILE
+    assert run(look[1:]) == 0
+    assert run([*shrink[1:], "-o", "-"]) == 0
+    capsys.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -176,7 +177,10 @@ def test_ctrl_c_ends_all_processes_with_one_line() -> None:
         (["--format", "sarif"], "unknown format 'sarif'"),
         (["--seeds", "0"], "--seeds"),
         (["--jobs", "0"], "--jobs"),
-        (["--state", "no/such/folder.json", "--seeds", "1"], "cannot be written"),
+        (["--state", "no/such/folder.json", "--seeds", "1"], "there is no folder no/such"),
+        (["--state", ""], "--state is empty"),
+        (["--save", ""], "--save is empty"),
+        (["--save", "/dev/null/finds"], "/dev/null is a file, not a folder"),
     ],
 )
 def test_what_cannot_be_is_exit_2_and_told(
@@ -184,3 +188,71 @@ def test_what_cannot_be_is_exit_2_and_told(
 ) -> None:
     assert run(["fuzz", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": -1},
+        {"seed": "0"},
+        {"calls": 1.5},
+        {"seeds": True},
+        {"finds": [{}]},
+        {"finds": [{"seed": 0, "kind": 1, "headline": "", "fingerprint": "", "trace": ""}]},
+        {"finds": 3},
+        {"settings": {"allocator": "buggy"}},
+        {"settings": []},
+        {"swasim_fuzz": None},
+    ],
+)
+def test_a_state_that_is_none_is_told_from_one(
+    change: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*BUGGY, "--state", "state.json", "--seeds", "1"]
+    assert run(arguments) == 1
+    whole = json.loads(Path("state.json").read_text())
+    spoilt = json.dumps(whole | change)
+    Path("state.json").write_text(spoilt)
+    capsys.readouterr()
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.startswith("swasim: error: --state state.json: ")
+    assert Path("state.json").read_text() == spoilt
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "null", "[" * 100_000])
+def test_a_file_that_is_no_state_is_refused_in_words(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("state.json").write_text(text)
+    assert run(["fuzz", "--state", "state.json"]) == 2
+    assert capsys.readouterr().err == (
+        "swasim: error: --state state.json: the file is no state of `swasim fuzz`; give another"
+        " file\n"
+    )
+
+
+def test_a_large_page_needs_no_pool_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fuzz", "--page-size", "4096", "--seeds", "1", "--calls", "20", "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_configuration_says_what_is_left_to_chance(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fuzz", "--page-size", "4", "--show-config"]) == 0
+    lines = {
+        line.split(":")[0]: line.split("# ")[1]
+        for line in capsys.readouterr().out.split("\n")
+        if line
+    }
+    assert lines["page_size"] == "flag"
+    assert lines["kv_size"] == lines["sliding_window_size"] == "not used: random, by the seed"
+
+
+def test_the_commands_of_a_finding_name_the_saved_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*BUGGY, "-f", "json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["finds"]
+    look, shrink = (shlex.split(command) for command in found["finding"]["help"])
+    assert look[2] == shrink[2] == FILE
+    assert run(look[1:]) == 0
+    assert run([*shrink[1:], "-o", "-"]) == 0
+    assert run([*BUGGY, "-f", "json", "--save", "-"]) == 1
+    assert '"help": []' in capsys.readouterr().out
