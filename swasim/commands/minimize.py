@@ -96,12 +96,15 @@ def minimize(
     from swasim.commands.progress import searching
     from swasim.commands.shrinking import default_output, exporter, report
     from swasim.commands.sources import config_listing, locate_trace, read_files, resolve_config
+    from swasim.errors import UsageError
     from swasim.minimize import CommandJudge
     from swasim.minimize import minimize as shrink
     from swasim.reporters.minimize import check_format
     from swasim.trace.reader import open_trace
 
     check_format(output.format)
+    if search.test is not None and search.keep is not None:
+        raise UsageError("--keep and --test cannot be given together: --test alone decides")
     write = exporter(search.export)
     judge = None if search.test is None else CommandJudge(search.test, search.test_timeout)
     path = locate_trace(trace)

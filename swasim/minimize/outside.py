@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -53,14 +55,10 @@ class CommandJudge:
             path = Path(folder) / "candidate.jsonl"
             write_trace(path, header_of(config), events)
             try:
-                done = subprocess.run(
+                code = _exit_code(
                     [*self._command, str(path)],
-                    env={**os.environ, VARIABLE: str(path)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=self._timeout_s,
-                    check=False,
+                    {**os.environ, VARIABLE: str(path)},
+                    self._timeout_s,
                 )
             except subprocess.TimeoutExpired:
                 self.said = f"took longer than {self._timeout_s:g} s"
@@ -68,5 +66,38 @@ class CommandJudge:
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise UsageError(f"--test: {self._command[0]!r} cannot be run: {reason}") from None
-        self.said = f"exited with {done.returncode}"
-        return done.returncode == 0
+        self.said = f"exited with {code}" if code >= 0 else f"was ended by signal {-code}"
+        return code == 0
+
+
+def _exit_code(command: list[str], environment: dict[str, str], timeout_s: float) -> int:
+    """Run a command in a session of its own, so that all that it started can be ended with it.
+
+    Raises:
+        OSError: it cannot be started.
+        subprocess.TimeoutExpired: it took too long.
+    """
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        return process.wait(timeout_s)
+    except BaseException:
+        _end_session(process)
+        raise
+
+
+def _end_session(process: subprocess.Popen[bytes]) -> None:
+    """End a command that is at work, with everything that it started."""
+    killpg = getattr(os, "killpg", None)
+    if killpg is None:
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            killpg(process.pid, signal.SIGKILL)
+    process.wait()

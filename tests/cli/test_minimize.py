@@ -96,6 +96,8 @@ def test_nothing_is_written_where_there_is_no_finding(capsys: pytest.CaptureFixt
         (["--export", "py"], "unknown export 'py'"),
         (["--format", "sarif"], "unknown format 'sarif'"),
         (["--test", ""], "--test is empty"),
+        (["--test", "true", "--keep", "double-free"], "cannot be given together"),
+        (["--test", f"{sys.executable} -c 'import os; os.abort()'"], "it was ended by signal 6"),
         (["--test", "'unclosed"], "No closing quotation"),
         (["--test", "no-such-command-anywhere"], "cannot be run"),
         (["--test", f"{sys.executable} -c 'exit(3)'"], "it exited with 3"),
@@ -132,6 +134,43 @@ def test_a_judge_that_hangs_is_not_interested(capsys: pytest.CaptureFixture[str]
     hang = f"{sys.executable} -c 'import time; time.sleep(60)'"
     assert run(["minimize", "pr27779", "--test", hang, "--test-timeout", "0.05"]) == 2
     assert "it took longer than 0.05 s" in capsys.readouterr().err
+
+
+NEST = """
+import subprocess, sys
+subprocess.run([sys.executable, "child.py"])
+"""
+CHILD = """
+import fcntl, pathlib, time
+with open("lock", "w") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    pathlib.Path("begun").touch()
+    time.sleep(20)
+    pathlib.Path("outlived").touch()
+"""
+
+
+def test_what_a_judge_started_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    Path("nest.py").write_text(NEST)
+    Path("child.py").write_text(CHILD)
+    patient = subprocess.Popen.wait
+
+    def wait(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        if timeout is None:
+            return patient(process)
+        while not Path("begun").exists():
+            assert process.poll() is None
+        raise subprocess.TimeoutExpired("nest.py", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait)
+    assert run(["minimize", "pr27779", "--test", f"{sys.executable} nest.py"]) == 2
+    assert "it took longer than 60 s" in capsys.readouterr().err
+    with open("lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    assert not Path("outlived").exists()
 
 
 def test_ctrl_c_writes_the_best_trace_so_far(
