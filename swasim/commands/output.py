@@ -17,6 +17,7 @@ from swasim.reporters import Look
 from swasim.reporters.wording import printable
 
 WARNINGS_SHOWN = 10
+COMPRESSED = (".gz", ".zst")
 
 
 def notice(message: str) -> None:
@@ -84,6 +85,11 @@ def destination(options: OutputOptions, *, inputs: Iterable[str] = ()) -> Iterat
 def _real_path(options: OutputOptions) -> str:
     if not options.output:
         raise UsageError("--output is empty; give a file, or - for standard output")
+    suffix = os.path.splitext(options.output)[1]
+    if suffix in COMPRESSED:
+        raise UsageError(
+            f"--output {options.output}: the output is plain text; give a name without {suffix}"
+        )
     try:
         return os.path.realpath(options.output)
     except (OSError, ValueError) as error:

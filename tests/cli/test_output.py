@@ -189,3 +189,13 @@ def test_no_file_that_is_read_is_written(
     assert run(["replay", "pr27779", flag, str(report), "-o", str(report), "--force"]) == 2
     assert capsys.readouterr().err.endswith("is also the input; give another file\n")
     assert report.read_text() == before
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_plain_text_gets_no_name_of_a_compressed_file(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"short.jsonl{suffix}"
+    assert run(["minimize", "pr27779", "-a", "buggy", "-o", str(path)]) == 2
+    assert f"is plain text; give a name without {suffix}" in capsys.readouterr().err
+    assert not path.exists()
