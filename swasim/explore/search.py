@@ -265,6 +265,19 @@ def _errors(step: Step, family: Family) -> list[Finding]:
     ]
 
 
+def _check(config: SimConfig, bounds: Bounds, control: str) -> None:
+    for name in filter(None, (config.allocator, control)):
+        if registry.is_foreign(name):
+            raise UsageError(
+                f"{name} cannot be explored: its state cannot be copied; `swasim fuzz` can take it"
+            )
+    pages = max(config.geometry.full_pages, config.geometry.swa_pages)
+    if pages > MAX_PAGES:
+        raise UsageError(f"explore is for tiny pools: at most {MAX_PAGES} pages, found {pages}")
+    if not 1 <= bounds.requests <= len(NAMES):
+        raise UsageError(f"--requests must be 1 to {len(NAMES)}, found {bounds.requests}")
+
+
 def explore(
     config: SimConfig,
     bounds: Bounds,
@@ -292,18 +305,10 @@ def explore(
         progress: told now and then.
 
     Raises:
-        UsageError: an allocator that cannot be copied, or an unknown one.
+        UsageError: an allocator that cannot be copied, or an unknown one; bounds or pools that are
+            too large.
     """
-    for name in filter(None, (config.allocator, control)):
-        if registry.is_foreign(name):
-            raise UsageError(
-                f"{name} cannot be explored: its state cannot be copied; `swasim fuzz` can take it"
-            )
-    pages = max(config.geometry.full_pages, config.geometry.swa_pages)
-    if pages > MAX_PAGES:
-        raise UsageError(f"explore is for tiny pools: at most {MAX_PAGES} pages, found {pages}")
-    if not 1 <= bounds.requests <= len(NAMES):
-        raise UsageError(f"--requests must be 1 to {len(NAMES)}, found {bounds.requests}")
+    _check(config, bounds, control)
     started = time.monotonic()
     deadline = None if budget_s is None else started + budget_s
     search = _Search(config, bounds, families, control, kind, collect, deadline, progress)
