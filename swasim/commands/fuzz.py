@@ -131,15 +131,13 @@ def fuzz(
     from swasim.commands import hunting
     from swasim.commands import output as outputs
     from swasim.commands.sources import config_listing
-    from swasim.config.values import MAX_TOKENS
     from swasim.fuzz import Progress, load
     from swasim.fuzz import fuzz as run
     from swasim.reporters import fuzz as report
 
     hunting.check_format(output.format, report.FORMATS)
     hunting.check_folder(search.save)
-    # Pools are random where they are not given, and so must not refuse a large page by default.
-    resolved = hunting.config_for_search(config, allocator, {"kv_size": MAX_TOKENS}, "fuzz")
+    resolved = _configuration(config, allocator)
     settings = _settings(resolved, search)
     state = load(search.state, settings, search.seed) if search.state is not None else None
     seeds = search.seeds
@@ -176,6 +174,17 @@ def fuzz(
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(FOUND if keeper.total(result).finds else 0)
+
+
+def _configuration(config: ConfigOptions, allocator: str | None) -> ResolvedConfig:
+    """What was asked for; pools that are random must neither refuse a page size nor warn of one."""
+    from swasim.commands.hunting import config_for_search
+    from swasim.config.values import MAX_TOKENS
+
+    wide = {"kv_size": MAX_TOKENS}
+    page_size = config_for_search(config, allocator, wide, "fuzz").config.page_size
+    whole = {"kv_size": MAX_TOKENS // page_size * page_size}
+    return config_for_search(config, allocator, whole, "fuzz")
 
 
 def _with_chance(resolved: ResolvedConfig) -> ResolvedConfig:

@@ -231,8 +231,11 @@ def test_a_file_that_is_no_state_is_refused_in_words(
     )
 
 
-def test_a_large_page_needs_no_pool_size(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fuzz", "--page-size", "4096", "--seeds", "1", "--calls", "20", "-q"]) == 0
+@pytest.mark.parametrize("page_size", ["3", "4096"])
+def test_any_page_size_needs_no_pool_size(
+    page_size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fuzz", "--page-size", page_size, "--seeds", "1", "--calls", "20"]) == 0
     assert capsys.readouterr().err == ""
 
 
