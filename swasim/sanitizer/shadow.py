@@ -6,8 +6,11 @@ and not the size of the pools. Everything here is page arithmetic on plain ints.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from swasim.geometry import PAD_PAGE, Geometry, Pool
 from swasim.sanitizer.entries import MappingTruth as MappingTruth
@@ -18,7 +21,7 @@ PageLook: TypeAlias = tuple[PageState, Moment | None, int]
 """State, present owner's allocation, copies in the free list."""
 
 
-class PageTruth:
+class PageTruth(msgspec.Struct, eq=False, gc=False):
     """What is true of one page.
 
     Attributes:
@@ -29,44 +32,24 @@ class PageTruth:
         held: an SWA page that a caller got directly and that no entry has pointed at yet.
         allocated, released, mapped: last of each, whatever the present state.
         fault: the last finding about the page; see `damage`.
+
+    There may be hundreds of thousands; none can be part of a cycle, and a collector that walks over
+    them all would take as long as the checks.
     """
 
-    __slots__ = (
-        "allocated",
-        "copies",
-        "fault",
-        "fill",
-        "held",
-        "live",
-        "mapped",
-        "queued",
-        "released",
-    )
-
-    def __init__(self) -> None:
-        self.live = False
-        self.queued: Moment | None = None
-        self.copies = 1
-        self.fill = 0
-        self.held = False
-        self.allocated: Moment | None = None
-        self.released: Moment | None = None
-        self.mapped: Moment | None = None
-        self.fault: Finding | None = None
+    live: bool = False
+    queued: Moment | None = None
+    copies: int = 1
+    fill: int = 0
+    held: bool = False
+    allocated: Moment | None = None
+    released: Moment | None = None
+    mapped: Moment | None = None
+    fault: Finding | None = None
 
     def clone(self) -> PageTruth:
         """A record that says the same and can change on its own."""
-        twin = object.__new__(PageTruth)
-        twin.live = self.live
-        twin.queued = self.queued
-        twin.copies = self.copies
-        twin.fill = self.fill
-        twin.held = self.held
-        twin.allocated = self.allocated
-        twin.released = self.released
-        twin.mapped = self.mapped
-        twin.fault = self.fault
-        return twin
+        return copy(self)
 
     @property
     def damage(self) -> Finding | None:

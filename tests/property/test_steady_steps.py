@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import islice
 
+import msgspec
 import pytest
 
 from swasim.allocator.registry import build
@@ -108,10 +109,7 @@ def knowledge(sanitizer: Sanitizer) -> list[object]:
     truth = sanitizer.truth
 
     def pages(pool: PoolTruth) -> dict[int, dict[str, object]]:
-        return {
-            page: {name: getattr(record, name) for name in record.__slots__}
-            for page, record in pool.pages.items()
-        }
+        return {page: msgspec.structs.asdict(record) for page, record in pool.pages.items()}
 
     return [
         pages(truth.full),
