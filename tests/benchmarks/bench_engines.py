@@ -56,12 +56,12 @@ def bare(workload: Workload, calls: list[Call], engine: str) -> int:
     return len(calls)
 
 
-def checked(workload: Workload, engine: str, most: int) -> int:
+def checked(workload: Workload, engine: str) -> int:
     replayer, collector = Replayer(replace(workload.config, engine=engine)), Collector()
-    for entry in workload.entries[:most]:
+    for entry in workload.entries:
         collector.add(replayer.step(entry))
     assert not collector.errors
-    return len(workload.entries[:most])
+    return len(workload.entries)
 
 
 def upstream(workload: Workload, calls: list[Call]) -> int:
@@ -108,15 +108,14 @@ def contenders(workload: Workload, folder: Path) -> dict[str, Contender]:
     calls, lines = calls_of(workload), lines_of(workload)
     path = folder / "trace.jsonl"
     write(workload, path)
-    few = len(calls) // 8
     found: dict[str, Contender] = {}
     version = sglang_version(workload)
     if version:
-        found[f"sglang {version}, bare"] = lambda: upstream(workload, calls[:few])
-    found["torch engine, bare"] = lambda: bare(workload, calls[:few], "torch")
-    found["torch engine, checked"] = lambda: checked(workload, "torch", few)
+        found[f"sglang {version}, bare"] = lambda: upstream(workload, calls)
+    found["torch engine, bare"] = lambda: bare(workload, calls, "torch")
+    found["torch engine, checked"] = lambda: checked(workload, "torch")
     found["core engine, bare"] = lambda: bare(workload, calls, "core")
-    found["core engine, checked"] = lambda: checked(workload, "core", len(calls))
+    found["core engine, checked"] = lambda: checked(workload, "core")
     found["file to summary"] = lambda: from_file(path, workload)
     found["JSON decoding alone"] = lambda: decoded(lines)
     return found
