@@ -44,6 +44,8 @@ class Screen:
         self._console = Console(
             file=self._buffer,
             width=UNBOUNDED,
+            # Without a height Rich looks at TERM, and takes a dumb terminal to be 80 wide.
+            height=1,
             color_system="standard" if look.color else None,
             force_terminal=look.color,
             no_color=not look.color,

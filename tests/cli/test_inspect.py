@@ -180,7 +180,11 @@ def test_the_command_that_a_finding_suggests_works_and_shows_the_finding(
 
 @pytest.mark.parametrize("width", [80, 200])
 @pytest.mark.parametrize("asked", [{"at": 396}, {"page": ("full", 1)}, {"page": ("swa", 53)}])
-def test_a_recorded_trace_fits_the_screen(width: int, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])
+def test_a_recorded_trace_fits_the_screen(
+    terminal: str, width: int, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", terminal)
     plain = on_screen(RECORDED, Look(width=width, whole_rows=False), **asked)
     assert max(len(line) for line in plain.splitlines()) <= width
     assert plain.count("\n") <= 60
