@@ -14,8 +14,9 @@ from swasim.allocator import registry
 from swasim.allocator.base import Allocator
 from swasim.allocator.profile import EARLIEST_OPERATIONS, RELEASES, Profile
 from swasim.config import SimConfig
+from swasim.fuzz.habits import Habits
 from swasim.fuzz.sloppy import SLOPPY, WRONG, WRONG_WEIGHT, SloppyWorkload
-from swasim.fuzz.workload import Habits, Workload
+from swasim.fuzz.workload import Workload
 from swasim.lockstep import Divergence, Lockstep
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
@@ -42,12 +43,14 @@ class Contract:
         paged: page sizes above 1 are possible.
         skips_unmapped: `free` may name slots whose SWA peer is gone.
         drafts: the rejected tokens of a draft may be given back inside a page.
+        asks_by_token: an extend is refused by its tokens, not by its new pages.
     """
 
     operations: frozenset[str]
     paged: bool = True
     skips_unmapped: bool = True
     drafts: bool = True
+    asks_by_token: bool = False
 
     def __and__(self, other: Contract) -> Contract:
         """What callers may do to both of two allocators."""
@@ -56,6 +59,7 @@ class Contract:
             self.paged and other.paged,
             self.skips_unmapped and other.skips_unmapped,
             self.drafts and other.drafts,
+            self.asks_by_token or other.asks_by_token,
         )
 
 
@@ -68,6 +72,7 @@ def contract_of(profile: Profile) -> Contract:
         # Before PR 27779 the rejected tokens of a draft leave stale entries behind: that is the
         # release's fault, and the scheduler's contract does not cover it.
         profile.free_swa_unit == "pages",
+        profile.extend_check == "coarse",
     )
 
 
@@ -205,6 +210,7 @@ def _workload(
         rng,
         replayer.resolver.rows,
         skips_unmapped=contract.skips_unmapped,
+        asks_by_token=contract.asks_by_token,
     )
     if isinstance(workload, SloppyWorkload):
         workload.add_moves(replayer.sanitizer.truth)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from swasim.fuzz.workload import Later, Request, Workload
+from swasim.fuzz.habits import Request
+from swasim.fuzz.workload import Later, Workload
 from swasim.sanitizer.shadow import Truth
 from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, compress

@@ -12,69 +12,15 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
+from swasim.fuzz.habits import Habits, Request
 from swasim.geometry import Geometry
 from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, ReqName, compress
 from swasim.trace.resolve import Row
 
 DRAFT_TOKENS = 4
-
-
-@dataclass(slots=True)
-class Request:
-    """A running request, or a prefix that the cache holds.
-
-    Attributes:
-        name: its row.
-        length: tokens in the row.
-        shared: tokens at the front that belong to a cache row.
-        swa_from: position from which on SWA peers are live.
-        parent: the cache row that it shares, or None.
-        users: running requests that share this (cache) row.
-    """
-
-    name: str
-    length: int = 0
-    shared: int = 0
-    swa_from: int = 0
-    parent: Request | None = None
-    users: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What a scheduler does, as weights of its moves and bounds of its requests.
-
-    Attributes:
-        max_running: requests at a time.
-        max_prompt_tokens: longest prompt.
-        window: sliding window, tokens.
-        weights: move name to weight; a move that is absent is never made.
-    """
-
-    max_running: int
-    max_prompt_tokens: int
-    window: int
-    weights: dict[str, float] = field(
-        default_factory=lambda: {
-            "admit": 3,
-            "decode": 8,
-            "chunk": 1,
-            "slide": 4,
-            "finish": 1.5,
-            "cache": 1.5,
-            "evict": 1,
-            "tombstone": 1,
-            "retract": 0.3,
-            "draft": 1,
-            "tail": 0.7,
-            "load_back": 0.4,
-            "flush": 0.02,
-        }
-    )
 
 
 class Workload:
@@ -89,6 +35,7 @@ class Workload:
         grouped: wrap releases in free groups now and then.
         skips_unmapped: `free` may name slots whose SWA peer is gone. Allocators from 0.5.20 on
             ask their callers to release such slots with `free_full`.
+        asks_by_token: an extend is refused by its tokens, not by its new pages (up to 0.5.10).
     """
 
     def __init__(
@@ -101,7 +48,9 @@ class Workload:
         *,
         grouped: bool = True,
         skips_unmapped: bool = True,
+        asks_by_token: bool = False,
     ) -> None:
+        self._asks_by_token = asks_by_token
         self.geometry = geometry
         self.habits = habits
         self.rng = rng
@@ -427,6 +376,8 @@ class Workload:
     def _fits(self, batch: list[tuple[Request, int]]) -> bool:
         """Whether both pools have room, a page per request in hand as upstream asks for."""
         pages = sum(self._pages(end) - self._pages(request.length) for request, end in batch)
+        if self._asks_by_token:
+            pages = max(pages, self._pages(sum(end - request.length for request, end in batch)))
         return self._has(pages + len(batch), pages + len(batch))
 
     def _has(self, full_pages: int, swa_pages: int) -> bool:

@@ -86,7 +86,6 @@ BUGS = (
         "sgl-35592",
         "fault:36723",
         ((3, "padding-page"),),
-        follows=("accounting-overflow",),
         clean_on="fixed",
         because="at page size 1 the dead peers read 0, so what is released is slot 0",
     ),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from swasim.allocator import registry
 from swasim.config import SimConfig
 from swasim.errors import UsageError
-from swasim.fuzz.workload import Habits, Workload
+from swasim.fuzz.habits import Habits
+from swasim.fuzz.workload import Workload
 from swasim.minimize import minimize
 from swasim.replayer import Replayer
 from swasim.run import replay

@@ -8,7 +8,8 @@ from typing import Any
 
 from swasim.allocator import registry
 from swasim.config import SimConfig
-from swasim.fuzz.workload import Habits, Workload
+from swasim.fuzz.habits import Habits
+from swasim.fuzz.workload import Workload
 from swasim.minimize.search import Search
 from swasim.minimize.target import Target
 from swasim.replayer import Replayer

@@ -7,9 +7,9 @@ import pytest
 from swasim.allocator.core.pools import (
     PagedPool,
     TokenPool,
-    page_starts,
     new_pages,
     page_disjoint,
+    page_starts,
 )
 from swasim.allocator.profile import RELEASES
 from swasim.allocator.registry import profile

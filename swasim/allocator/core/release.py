@@ -29,7 +29,7 @@ class ReleasingPair(PairState):
         if self.profile.free_order == "swa_first":
             if not queued:
                 self.free_swa(slots)
-                self.free_full(slots)
+                self._free_full_side(slots)
             return
         if not queued:
             self.full_attn_allocator.free(slots)
@@ -77,6 +77,9 @@ class ReleasingPair(PairState):
         if not slots:
             return
         self._before_free_full(slots)
+        self._free_full_side(slots)
+
+    def _free_full_side(self, slots: list[int]) -> None:
         if self.in_group and not self.profile.group_full_pool:
             self.full_queue += slots
         else:

@@ -161,7 +161,7 @@ class SWARelease(BaseTokenToKVPoolAllocator):
             self.free_group.append(free_index)
         elif swa_first:
             self.free_swa(free_index)
-            self.free_full(free_index)
+            self._free_full_side(free_index)
         else:
             self.full_attn_allocator.free(free_index)
             self.free_swa(free_index)
@@ -214,6 +214,9 @@ class SWARelease(BaseTokenToKVPoolAllocator):
         if free_index.numel() == 0:
             return
         self._before_free_full(free_index)
+        self._free_full_side(free_index)
+
+    def _free_full_side(self, free_index: torch.Tensor) -> None:
         if self.in_free_group and not self.profile.group_full_pool:
             self.full_free_group.append(free_index)
         else:
