@@ -40,7 +40,7 @@ EXPLORE: dict[str, Hunt] = {
         "--callers wrong --moves extend,finish,group,nest --control ideal", "accounting-mismatch", 5
     ),
     "fault:38519": Hunt("", "padding-page", 2),
-    "fault:36723": Hunt("--page-size 1", "padding-page", 2),
+    "fault:36723": Hunt("--page-size 1", "padding-page", 3),
     "fault:36723-free-full": Hunt("", "orphaned-page", 3),
     "fault:35338": Hunt("", "half-allocation", 3),
     "fault:34399": Hunt("", "page-aliased", 2),
@@ -55,7 +55,7 @@ FUZZ: dict[str, Hunt] = {
     "buggy": Hunt("--callers sloppy", "stale-mapping"),
     "fault:25805": Hunt("--callers wrong --control ideal", "stale-mapping"),
     "fault:26078": Hunt("--callers wrong --control ideal", "stale-mapping"),
-    "fault:36081": Hunt("--callers sloppy --page-size 4", "mapping-overwritten"),
+    "fault:36081": Hunt("--callers sloppy", "mapping-overwritten"),
     "fault:36646": Hunt("--callers wrong --mistakes nest --control ideal", "accounting-mismatch"),
     "fault:36646-late-lookup": Hunt("--callers wrong --control ideal", "mapping-overwritten"),
     "fault:38159": Hunt("--callers wrong --control ideal", "accounting-mismatch"),
