@@ -24,6 +24,7 @@ class Summary:
 
     Attributes:
         events, calls, refused, raised, skipped: counts of events.
+        unexplained: calls that raised what neither the trace nor a finding speaks of.
         full_available, swa_available: tokens, after the last event.
         errors, warnings, notes: findings by severity, consequences included.
         consequences: findings that follow from an earlier one.
@@ -37,6 +38,7 @@ class Summary:
     calls: int = 0
     refused: int = 0
     raised: int = 0
+    unexplained: int = 0
     skipped: int = 0
     full_available: int = 0
     swa_available: int = 0
@@ -203,6 +205,7 @@ class Collector:
             calls=self._calls,
             refused=self._refused,
             raised=self._raised,
+            unexplained=self._unexplained,
             skipped=self._skipped,
             full_available=full,
             swa_available=swa,

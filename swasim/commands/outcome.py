@@ -38,7 +38,14 @@ def _up_to(severity: str) -> range:
 
 
 def exit_code(replays: Iterable[Replay], options: CheckOptions) -> int:
-    """0, or 1 where a replay holds a finding that --fail-on names."""
+    """0, or 1 where a replay holds a finding that --fail-on names.
+
+    Raises:
+        UsageError: an allocator answered no call at all, so that nothing was judged.
+    """
+    replays = list(replays)
+    for replay in replays:
+        _require_an_answer(replay)
     if options.exit_zero:
         return 0
     words = failing_words(options)
@@ -49,6 +56,15 @@ def judged(comparison: Comparison) -> list[Replay]:
     """The runs that should be clean: a known fault's findings are what it is there to show."""
     pairs = zip(comparison.runs, comparison.verdicts, strict=True)
     return [run for run, verdict in pairs if not verdict.expected_faulty]
+
+
+def _require_an_answer(replay: Replay) -> None:
+    summary = replay.summary
+    if summary.calls and summary.unexplained == summary.calls:
+        raise UsageError(
+            f"{replay.trace}: nothing was judged, {replay.allocator} raised at every call; "
+            f"is page_size {replay.config.page_size} the one that the trace was made for?"
+        )
 
 
 def _fails(replay: Replay, words: frozenset[str]) -> bool:

@@ -118,13 +118,15 @@ def test_a_verdict_tells_of_calls_that_raised(
         '{"swasim_trace":1,"page_size":4}\n{"op":"alloc","need_size":4,"req":"A"}\n'
         '{"op":"finish","req":"A"}\n'
     )
-    assert run(["compare", "--buggy", "--fixed", str(trace)]) == 0
+    assert run(["compare", "--buggy", "--fixed", str(trace)]) == 2
     captured = capsys.readouterr()
     assert "clean, 1 of 2 events raised, 1 of 2 events skipped" in captured.out
     assert captured.err.splitlines() == [
         f"swasim: warning: {trace}:2: alloc raised AssertionError: alloc() is for page size 1",
         f"swasim: warning: {trace}:3: skipped: finish: request 'A' was never allocated (rows at"
         " this point: none); the allocation for it at event 1 was refused",
+        f"swasim: error: {trace}: nothing was judged, fixed raised at every call; is page_size 4"
+        " the one that the trace was made for?",
     ]
 
 

@@ -278,3 +278,14 @@ def test_a_misspelt_variable_is_a_warning(
         "swasim: warning: environment SWASIM_PAGESIZE is not known; did you mean"
         " SWASIM_PAGE_SIZE?\n"
     )
+
+
+def test_a_trace_whose_every_call_raises_was_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"op":"alloc_extend","reqs":["A"],"seq_lens":[8]}\n')
+    assert run(["replay", str(path), "-f", "concise"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "nothing was judged" in error
+    assert "page_size 1" in error
