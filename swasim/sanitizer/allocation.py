@@ -34,6 +34,8 @@ def check_allocation(scene: Scene) -> None:
     _hand_out(scene, effect.out)
     apply_mapping_writes(scene)
     _renew_entries(scene, effect.out)
+    if scene.call.op == "alloc_extend_swa_tail":
+        _check_inherited_entries(scene, effect.out)
     _check_unreached_peers(scene)
 
 
@@ -256,6 +258,32 @@ def _renew_entries(scene: Scene, out: list[int]) -> None:
     written = set(scene.effect.swa_taken)
     written |= {mapping.entries.get(loc, UNMAPPED) // size for loc in scene.call.last_loc}
     renew_entries(scene, [s for s in out if mapping.entries.get(s, UNMAPPED) // size in written])
+
+
+def _check_inherited_entries(scene: Scene, out: list[int]) -> None:
+    """Tokens before the tail have no SWA peer: a former owner's entries are not theirs."""
+    mapping, size = scene.truth.mapping, scene.truth.geometry.page_size
+    taken = set(scene.effect.full_taken)
+    inherited: dict[int, list[int]] = {}
+    for slot in out[: len(out) - scene.call.swa_tail_len]:
+        if slot in mapping.entries and slot not in mapping.stale and slot // size in taken:
+            inherited.setdefault(mapping.entries[slot] // size, []).append(slot)
+    for page, slots in inherited.items():
+        record = scene.truth.swa.peek(page)
+        finding = scene.report(
+            "stale-mapping",
+            f"{counted(len(slots), 'entry', 'entries')} of a former owner stay before the tail, "
+            f"on SWA page {page}",
+            pool="swa",
+            page=page,
+            slots=slots,
+            owner=record.allocated if record is not None and record.live else None,
+            cause=record.damage if record is not None else None,
+            mark_page=False,
+            notes=(f"full slots {short_list(slots)} have no SWA peer of their own",),
+        )
+        for slot in slots:
+            mapping.stale[slot] = finding
 
 
 def _report_foreign_out(scene: Scene, page: int, slot: int, record: PageTruth | None) -> None:

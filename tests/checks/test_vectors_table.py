@@ -189,7 +189,7 @@ TABLE = (
         PAGED,
         False,
         {"stale-mapping"},
-        {"accounting-overflow", "double-free", "page-aliased"},
+        {"accounting-overflow", "double-free", "foreign-free", "page-aliased"},
         "stale entries of a partial release survive in the head of a tail allocation (PR 25805)",
     ),
     Right(
@@ -395,7 +395,7 @@ ROOTS_BY_EVENT = {
         (23, "stale-mapping"),
         (28, "misaligned"),
     ],
-    "0.5.12__p4__nosort__swatail": [(11, "stale-mapping")],
+    "0.5.12__p4__nosort__swatail": [(11, "stale-mapping"), (18, "stale-mapping")],
     "0.5.23__p4__nosort__swatail": [(18, "orphaned-page")],
 }
 """Where the errors begin, for one vector of each row that is worth reading."""

@@ -16,14 +16,14 @@ class Hunt(NamedTuple):
 EXPLORE: dict[str, Hunt] = {
     "buggy": Hunt("", "stale-mapping", 2),
     "fault:25805": Hunt(
-        "--callers wrong --moves extend,alias,tail,finish --control ideal --depth 6",
+        "--callers wrong --moves extend,alias,tail,finish --control ideal",
         "stale-mapping",
-        6,
+        5,
     ),
     "fault:26078": Hunt(
-        "--callers wrong --moves extend,alias,tail,finish --control ideal --depth 6",
+        "--callers wrong --moves extend,alias,tail,finish --control ideal",
         "stale-mapping",
-        6,
+        5,
     ),
     "fault:36081": Hunt(
         "--moves extend,partial,group,load_back --depth 6", "mapping-overwritten", 6
