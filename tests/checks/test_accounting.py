@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from swasim.allocator import registry
 from swasim.call import AllocatorState, Call, Effect
@@ -20,6 +21,7 @@ class Miscounting:
     def __init__(self) -> None:
         self._pair = registry.build(SIZES)
         self.name = "miscounting"
+        self.geometry = SIZES.geometry
 
     def perform(self, call: Call) -> Effect:
         effect = self._pair.perform(call)
@@ -88,7 +90,12 @@ def test_a_trace_that_was_cut_off_is_not_judged_by_its_end(tmp_path: Path) -> No
     stranded = [extend("A", 4), {"op": "free_full", "req": "A"}]
     lines = "\n".join(json.dumps(event) for event in stranded)
     path.write_text(lines + '\n{"op":"fr')
-    settings = {"page_size": 4, "kv_size": 32, "kv_size_swa": 32, "allocator": "sglang-0.5.23"}
+    settings: dict[str, Any] = {
+        "page_size": 4,
+        "kv_size": 32,
+        "kv_size_swa": 32,
+        "allocator": "sglang-0.5.23",
+    }
     assert replay(path, expect_idle=True, **settings).findings == ()
     path.write_text(lines + "\n")
     assert [f.kind for f in replay(path, **settings).findings] == ["orphaned-page"]

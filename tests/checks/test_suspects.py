@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from swasim.replayer import Step
 from swasim.run import replay
 from tests.support.events import (
@@ -31,7 +33,7 @@ def told_at(*events: Event) -> list[tuple[int, int, str]]:
     def note(step: Step) -> None:
         told.extend((step.entry.number, f.at.event, f.kind) for f in step.findings)
 
-    sizes = {"page_size": 4, "kv_size": 32, "kv_size_swa": 32}
+    sizes: dict[str, Any] = {"page_size": 4, "kv_size": 32, "kv_size_swa": 32}
     replay(list(events), allocator=RELEASE, on_step=note, **sizes)
     return told
 
@@ -83,7 +85,12 @@ def test_two_requests_that_strand_their_peers_are_two_faults() -> None:
 
 
 def test_a_window_that_was_cut_into_is_told_at_the_step_that_reads_it() -> None:
-    sizes = {"page_size": 2, "kv_size": 32, "kv_size_swa": 32, "sliding_window_size": 3}
+    sizes: dict[str, Any] = {
+        "page_size": 2,
+        "kv_size": 32,
+        "kv_size_swa": 32,
+        "sliding_window_size": 3,
+    }
     steps: list[tuple[int, int]] = []
 
     def note(step: Step) -> None:

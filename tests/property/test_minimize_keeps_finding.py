@@ -22,7 +22,9 @@ from swasim.trace.events import AnyEvent, Entry, compress
 ALLOCATORS = ("fixed", "buggy", "ideal", "sglang-0.5.12", "sglang-0.5.23", "fault:38159")
 
 
-def faulty(allocator: str, page_size: int, seed: int, *, raw: bool) -> tuple[SimConfig, list]:
+def faulty(
+    allocator: str, page_size: int, seed: int, *, raw: bool
+) -> tuple[SimConfig, list[AnyEvent]]:
     """Work with a release repeated, or cut to a part of a page, now and then."""
     rng = random.Random(seed)
     config = SimConfig(
