@@ -55,10 +55,11 @@ def _flush(scene: Scene, group: FreeGroup, pool: PoolTruth, returned: list[int])
                     f"padding page 0 of the {pool.label} pool is released",
                     pool=pool.name,
                     page=page,
-                    cause=scene.first_error(),
+                    cause=scene.first_error() or next(iter(group.doubled.values()), None),
                 )
         elif record is None or not record.live:
-            _report_double(scene, pool, page, record, calls[nth - 1] if nth <= len(calls) else None)
+            asked = calls[nth - 1] if nth <= len(calls) else None
+            _report_double(scene, group, pool, page, record, asked)
         elif not calls and not (pool.name == "swa" and page in group.peers):
             _report_unqueued(scene, group, pool, page, record)
         pool.put(page, scene.moment)
@@ -66,9 +67,17 @@ def _flush(scene: Scene, group: FreeGroup, pool: PoolTruth, returned: list[int])
 
 
 def _report_double(
-    scene: Scene, pool: PoolTruth, page: int, record: PageTruth | None, asked: Moment | None
+    scene: Scene,
+    group: FreeGroup,
+    pool: PoolTruth,
+    page: int,
+    record: PageTruth | None,
+    asked: Moment | None,
 ) -> None:
     """A page came back that was free: the call that queued it is to blame, where one is known."""
+    if pool.name == "full" and page in group.doubled:
+        pool.excess = pool.excess or group.doubled[page]  # told when it was queued
+        return
     stale = [
         scene.truth.mapping.stale[s]
         for s in scene.truth.mapping.slots_pointing_at(page)
@@ -83,7 +92,9 @@ def _report_double(
         released=record.released if record else None,
         cause=stale[0]
         if stale
-        else (record.damage if record else None) or scene.first_error(*WRONG_RELEASES),
+        else (record.damage if record else None)
+        or scene.first_error(*WRONG_RELEASES)
+        or next(iter(group.doubled.values()), None),
         notes=(f"carried out when the free group ended, at event {scene.moment.event}",),
     )
     pool.excess = pool.excess or scene.findings[-1]

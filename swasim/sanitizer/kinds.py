@@ -75,8 +75,8 @@ _CATALOGUE = (
     KindInfo(
         "stale-mapping",
         "error",
-        "After a release, a mapping entry still points at the SWA page that was released; or a page "
-        "is handed out with the entries of its former owner.",
+        "After a release, a mapping entry still points at the SWA page that was released; or a "
+        "page is handed out with the entries of its former owner.",
         "Whoever follows the entry later reads, writes or releases a page that belongs to "
         "somebody else. It is the usual cause of double and foreign frees.",
         "Nothing at all until the page is reused; then an over-free by whole pages.",

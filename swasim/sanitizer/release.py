@@ -71,6 +71,7 @@ def check_release(scene: Scene, window: Window) -> None:
     if scene.call.pool is None and scene.call.op not in RELEASES_SWA:
         owned = scene.truth.mapping.peers(named.slots)
     _take_back(scene, scene.truth.swa, scene.effect.swa_returned, owned, {})
+    _check_released_in_group(scene, named)
     queued = _wait_or_miss(scene, named)
     window.note_released(scene)
     apply_mapping_writes(scene)
@@ -262,6 +263,31 @@ def _stale_cause(scene: Scene, pool: PoolTruth, page: int) -> Finding | None:
         if slot in stale:
             return stale[slot]
     return None
+
+
+def _check_released_in_group(scene: Scene, named: Named) -> None:
+    """The same slots twice in one free group: wrong, whether or not the group makes one of it."""
+    group, truth = scene.truth.group, scene.truth
+    if group is None or not named.full or scene.call.pool is not None:
+        return
+    size = truth.geometry.page_size
+    again: dict[int, list[int]] = {}
+    for slot in group.full_slots.intersection(named.slots):
+        again.setdefault(slot // size, []).append(slot)
+    for page in sorted(again):
+        record = truth.full.peek(page)
+        if record is not None and record.live and record.queued is not None:
+            group.doubled[page] = scene.report(
+                "double-free",
+                f"full page {page} is released again inside its free group",
+                pool="full",
+                page=page,
+                slots=again[page],
+                released=record.queued,
+                cause=scene.first_error(*WRONG_RELEASES),
+                notes=("both releases wait for the end of the group",),
+            )
+    group.full_slots.update(named.slots)
 
 
 def _wait_or_miss(scene: Scene, named: Named) -> bool:

@@ -254,6 +254,8 @@ class FreeGroup:
         opened: the call that opened it.
         queued: pool -> page -> the calls that queued it, in order.
         slots: full slots named by queued releases.
+        full_slots: those of them whose full side waits.
+        doubled: full page -> the finding about a slot of it that was released twice in the group.
         peers: live SWA peers of what `free_full` named; the allocator may release them, or not.
         overwritten: SWA page -> the call that rewrote its last entry while it waited.
         begun_again: the last call that opened a group while this one was open.
@@ -264,6 +266,8 @@ class FreeGroup:
         default_factory=lambda: {"full": {}, "swa": {}}
     )
     slots: set[int] = field(default_factory=set)
+    full_slots: set[int] = field(default_factory=set)
+    doubled: dict[int, Finding] = field(default_factory=dict)
     peers: set[int] = field(default_factory=set)
     overwritten: dict[int, Finding] = field(default_factory=dict)
     begun_again: Moment | None = None
@@ -278,6 +282,8 @@ class FreeGroup:
             self.opened,
             queued,
             self.slots.copy(),
+            self.full_slots.copy(),
+            self.doubled.copy(),
             self.peers.copy(),
             self.overwritten.copy(),
             self.begun_again,

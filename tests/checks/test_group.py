@@ -57,10 +57,19 @@ def test_growing_from_a_page_that_waits_is_a_use_after_free() -> None:
     assert finding.headline.endswith("queued for release")
 
 
-def test_a_page_pool_drops_a_second_release_in_the_same_group() -> None:
+def test_a_second_release_in_the_same_group_is_told_though_a_page_pool_makes_one_of_it() -> None:
     for allocator in (SLOTS_QUEUED, NESTED_DROPS, NESTED_ASSERTS, "ideal"):
-        found = errors(extend("A", 4), BEGIN, free("A"), free("A"), END, allocator=allocator)
-        assert found == []
+        twice = [extend("A", 4), BEGIN, free("A"), free("A"), END]
+        assert errors(*twice, allocator=allocator) == [(4, "double-free")]
+        finding = findings(*twice, allocator=allocator)[0]
+        assert finding.released is not None
+        assert (finding.pool, finding.page, finding.released.event) == ("full", 1, 3)
+
+
+def test_two_parts_of_a_page_may_be_released_in_one_group() -> None:
+    parts = [extend("A", 4), BEGIN, free("A", 0, 2), free("A", 2, 4), END]
+    for allocator in (SLOTS_QUEUED, NESTED_DROPS, NESTED_ASSERTS, "ideal"):
+        assert errors(*parts, allocator=allocator) == []
 
 
 def test_a_token_pool_carries_a_second_release_out_and_the_call_that_asked_is_named() -> None:

@@ -143,7 +143,7 @@ TABLE = (
         None,
         {"accounting-mismatch", "double-free"},
         {"accounting-mismatch"},
-        "as at page size 1, but a page pool returns a page once however often it is named",
+        "as at page size 1; a page pool returns a page once however often it is named",
     ),
     Right(
         "group",
@@ -179,9 +179,10 @@ TABLE = (
         ("0.5.23",),
         PAGED,
         None,
-        {"orphaned-page"},
+        {"double-free", "orphaned-page"},
         set(),
-        "the SWA page that slots in the group are mapped to stays behind when they go",
+        "a slot is released twice in one group, of which the page pool makes one; the SWA page "
+        "that slots in the group are mapped to stays behind when they go",
     ),
     Right(
         "swatail",
@@ -359,17 +360,19 @@ TABLE = (
 ROOTS_BY_EVENT = {
     "0.5.12__p4__nosort__seed27779": [(2, "stale-mapping")],
     "0.5.12__p4__nosort__group": [
+        (9, "double-free"),
         (26, "mapping-overwritten"),
         (38, "double-free"),
         (43, "accounting-mismatch"),
     ],
     "0.5.18__p4__nosort__group": [
+        (9, "double-free"),
         (19, "mapping-overwritten"),
         (26, "mapping-overwritten"),
         (38, "double-free"),
         (43, "accounting-mismatch"),
     ],
-    "0.5.23__p4__nosort__group": [(27, "orphaned-page")],
+    "0.5.23__p4__nosort__group": [(9, "double-free"), (27, "orphaned-page")],
     "0.5.23__p1__nosort__group": [
         (9, "double-free"),
         (15, "padding-page"),
