@@ -10,8 +10,6 @@ import torch
 
 from swasim.errors import UsageError
 
-_PIECE = (torch.Tensor, list, tuple)
-
 
 def integers(values: Any, what: str, device: torch.device | None = None) -> torch.Tensor:
     """A flat copy of `values`.

@@ -15,8 +15,6 @@ from swasim.trace.reader import TraceReader
 if TYPE_CHECKING:
     from swasim.minimize import Progress
 
-StepWatcher = Callable[[Step], None]
-
 PATIENCE_SECONDS = 1.0
 STRIDE_EVENTS = 1024
 """Events between two looks at the clock; the replay must not pay for the bar."""

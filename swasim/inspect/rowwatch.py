@@ -11,7 +11,7 @@ from swasim.inspect.records import RowEvent, RowView
 from swasim.inspect.row import pieces
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
-from swasim.sanitizer.sanitizer import moment_of
+from swasim.sanitizer.scene import moment_of
 from swasim.timeline import detail_of
 from swasim.trace import events as ev
 from swasim.trace.events import Entry, ReqName
@@ -115,7 +115,7 @@ class RowWatch:
     def _add(self, step: Step, moment: Moment) -> None:
         row = self._row()
         length = 0 if row is None else len(row)
-        detail = _detail(step, self._req, length)
+        detail = _detail(step, self._req)
         event = RowEvent(moment, moment, 1, detail, step.result, length)
         last = self._events[-1] if self._events else None
         told = bool(step.findings) or (
@@ -164,7 +164,7 @@ def _names(step: Step) -> list[ReqName]:
     return names
 
 
-def _detail(step: Step, req: str, length: int) -> str:
+def _detail(step: Step, req: str) -> str:
     """What an event was about, as far as this request goes."""
     resolved, event = step.resolved, step.entry.event
     call = resolved.call

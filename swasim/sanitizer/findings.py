@@ -5,7 +5,7 @@ Findings are finished values. Reporters read them; nobody computes on them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from swasim.geometry import Pool
@@ -122,4 +122,4 @@ class Finding:
     actual: str = ""
     notes: tuple[str, ...] = ()
     fingerprint: str = ""
-    help: tuple[str, ...] = field(default=())
+    help: tuple[str, ...] = ()

@@ -247,20 +247,20 @@ class Window:
             suspect, row.suspect = row.suspect, None
             if suspect is None or suspect.at.req != str(req):
                 continue
-            if self._is_owned(scene, req, -1):
+            if self._owns_its_end(scene, req):
                 found.append(suspect)
         return found
 
-    def _is_owned(self, scene: Scene, req: ReqName, position: int) -> bool:
-        """Whether the row still owns the full page of one of its positions."""
+    def _owns_its_end(self, scene: Scene, req: ReqName) -> bool:
+        """Whether the row still owns the full page of its last position."""
         row = self._rows.get(req)
         if row is None or not row.slots:
             return False
-        record = scene.truth.full.peek(row.slots[position] // self._page_size)
+        record = scene.truth.full.peek(row.slots[-1] // self._page_size)
         return (
             record is not None
             and record.live
             and record.queued is None
             and record.allocated is not None
-            and record.allocated.event <= row.births[position]
+            and record.allocated.event <= row.births[-1]
         )

@@ -169,7 +169,7 @@ def _explain_fields(
     data: bytes, raw: dict[str, Any], text: str, op: str, record: type[Any]
 ) -> tuple[str, int]:
     at = _AT.search(text)
-    path = _parse_path(at[1], raw) if at else ()
+    path = _parse_path(at[1]) if at else ()
     text = _AT.sub("", text)
     where = f"{op}: "
     if text.startswith("Object contains unknown field"):
@@ -225,7 +225,7 @@ def _accepted(text: str) -> str:
     return " or ".join(kinds)
 
 
-def _parse_path(text: str, raw: Any) -> FieldPath:
+def _parse_path(text: str) -> FieldPath:
     path: list[str | int] = []
     for key, index in _STEP.findall(text):
         path.append(key or (int(index) if index != "..." else 0))
