@@ -45,6 +45,11 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     swa: list[int] = []
     slot: str = ""
 
+    @property
+    def named_slots(self) -> list[int]:
+        """Slots that a release names, those of all its segments."""
+        return self.indices or [slot for segment in self.segments for slot in segment.indices]
+
 
 class Effect(msgspec.Struct):
     """What one call changed. The allocator fills it; nobody else writes to it.

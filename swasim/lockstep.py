@@ -13,7 +13,9 @@ from swasim.config import SimConfig
 from swasim.errors import UsageError
 from swasim.replayer import Replayer, Step
 from swasim.run import TraceSource, config_for, reader_of
+from swasim.sanitizer.expectation import cut
 from swasim.sanitizer.findings import Finding
+from swasim.sanitizer.scene import counted
 from swasim.timeline import TimelineRow
 from swasim.trace.events import Entry, compress, op_of
 
@@ -170,7 +172,7 @@ def _text(value: object) -> str:
         text = ", ".join(f"{slot}->{swa}" for slot, swa in value)
     else:
         text = str(value)
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 4] + " ..."
+    return cut(text, TEXT_LIMIT)
 
 
 def compare(
@@ -278,10 +280,6 @@ def _compare_row(rows: Sequence[TimelineRow], first: Divergence | None) -> Compa
     )
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _verdict(run: Replay) -> Verdict:
     known = None if is_foreign(run.allocator) else info(run.allocator)
     faulty = known is not None and known.faulty
@@ -290,13 +288,13 @@ def _verdict(run: Replay) -> Verdict:
     if clean:
         text = "clean"
         if summary.warnings:
-            text += f", {_counted(summary.warnings, 'warning')}"
+            text += f", {counted(summary.warnings, 'warning')}"
         for number, outcome in ((summary.raised, "raised"), (summary.skipped, "skipped")):
             if number:
-                text += f", {number} of {_counted(summary.events, 'event')} {outcome}"
+                text += f", {number} of {counted(summary.events, 'event')} {outcome}"
     else:
         first = next((f for f in run.findings if f.severity == "error"), None)
-        text = _counted(summary.errors, "error")
+        text = counted(summary.errors, "error")
         if first is not None:
             text += f", the first is {first.kind} at event {first.at.event}"
     if known is not None and faulty:

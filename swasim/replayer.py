@@ -11,9 +11,10 @@ from swasim.call import Call, Effect
 from swasim.config import SimConfig
 from swasim.errors import TraceError, UsageError
 from swasim.geometry import Geometry
-from swasim.sanitizer.expectation import mismatches
+from swasim.sanitizer.expectation import cut, mismatches
 from swasim.sanitizer.findings import Finding
-from swasim.sanitizer.sanitizer import Sanitizer, moment_of
+from swasim.sanitizer.sanitizer import Sanitizer
+from swasim.sanitizer.scene import moment_of
 from swasim.trace import events as ev
 from swasim.trace.events import Entry, Expect, compress, op_of
 from swasim.trace.resolve import Resolved, Resolver, RowError
@@ -160,8 +161,8 @@ class Replayer:
             "replay-divergence",
             f"{op_of(entry.event)} returned other slots than the recording",
             moment_of(entry, resolved),
-            expected=_short(recorded),
-            actual=_short(returned),
+            expected=cut(recorded),
+            actual=cut(returned),
             notes=("from here on recorded slots are translated to those of this replay",),
         )
 
@@ -213,11 +214,6 @@ class Replayer:
         if expect.idle is True:
             found += self.sanitizer.declare_idle()
         return found
-
-
-def _short(slots: object) -> str:
-    text = "None" if slots is None else str(slots)
-    return text if len(text) <= 200 else text[:196] + " ..."
 
 
 def _has_error(findings: list[Finding]) -> bool:

@@ -125,7 +125,7 @@ def detail_of(event: ev.AnyEvent, resolved: Resolved) -> str:
         return f"+{_new_tokens(resolved)} tokens{pool}"
     if call.full:
         return f"{_slots(call.full)} -> {_slots(call.swa)}"
-    slots = call.indices or [slot for segment in call.segments for slot in segment.indices]
+    slots = call.named_slots
     pool = f" {call.pool}" if call.pool else ""
     return _slots(slots) + pool if slots else pool.strip()
 

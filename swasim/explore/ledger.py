@@ -109,7 +109,7 @@ class Ledger:
         if call.pool == "swa":
             self.hand = ()
             return
-        slots = call.indices or [slot for piece in call.segments for slot in piece.indices]
+        slots = call.named_slots
         pages = self._pages(slots)
         self._forget(slots)
         if call.op in RELEASES_SWA:

@@ -14,7 +14,7 @@ from swasim.inspect.target import Target
 from swasim.inspect.watch import PageWatch
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
-from swasim.sanitizer.sanitizer import moment_of
+from swasim.sanitizer.scene import moment_of
 from swasim.trace.events import Entry
 from swasim.trace.reader import TraceReader
 

@@ -22,7 +22,7 @@ from swasim.inspect.rowwatch import START
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.build import LETTERS, describe
 from swasim.sanitizer.findings import Moment
-from swasim.sanitizer.sanitizer import moment_of
+from swasim.sanitizer.scene import moment_of
 from swasim.sanitizer.shadow import Truth
 from swasim.timeline import detail_of
 

@@ -17,7 +17,7 @@ from swasim.inspect.target import Target
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.release import RELEASES, RELEASES_FULL
-from swasim.sanitizer.sanitizer import moment_of
+from swasim.sanitizer.scene import moment_of
 from swasim.trace.events import Entry, ReqName
 
 GROWTH: frozenset[What] = frozenset({"filled", "mapped"})
@@ -182,7 +182,7 @@ class PageWatch:
         """Watched slots that a release names, as the entries were before it."""
         if call.op not in RELEASES and call.op != "clear_full_to_swa_mapping":
             return []
-        slots = call.indices or [slot for piece in call.segments for slot in piece.indices]
+        slots = call.named_slots
         if self._pool == "full":
             return [] if call.pool == "swa" else [slot for slot in slots if slot in self._slots]
         if call.pool is not None:

@@ -5,7 +5,7 @@ what is left. What must not be added here: printing.
 """
 
 from swasim.minimize.engine import Helped, Minimized, minimize
-from swasim.minimize.export import as_pytest, as_trace, header_of
+from swasim.minimize.export import as_pytest, as_trace
 from swasim.minimize.gate import shows
 from swasim.minimize.outside import CommandJudge
 from swasim.minimize.search import Judge, Progress
@@ -22,7 +22,6 @@ __all__ = [
     "as_pytest",
     "as_sglang_test",
     "as_trace",
-    "header_of",
     "minimize",
     "shows",
     "target_of",

@@ -10,24 +10,11 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from swasim.config import SimConfig
-from swasim.trace.events import TRACE_VERSION, Header
+from swasim.finds import header_of
 from swasim.trace.writer import encode_event, encode_header
 
 if TYPE_CHECKING:
     from swasim.minimize.engine import Minimized
-
-
-def header_of(config: SimConfig) -> Header:
-    """The header with which a trace replays in this configuration; the allocator is not in it."""
-    return Header(
-        swasim_trace=TRACE_VERSION,
-        page_size=config.page_size,
-        kv_size=config.kv_size,
-        kv_size_swa=config.kv_size_swa,
-        sliding_window_size=config.sliding_window_size,
-        need_sort=config.need_sort or None,
-    )
 
 
 def trace_lines(result: Minimized) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from swasim.config import SimConfig
 from swasim.errors import UsageError
-from swasim.minimize.export import header_of
+from swasim.finds import header_of
 from swasim.trace.events import AnyEvent
 from swasim.trace.writer import write_trace
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from swasim.inspect.records import Act, LifeEvent, PageLife, PageNow, Span
 from swasim.reporters.runs import runs_text
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
-from swasim.reporters.wording import counted, pool_name, printable
+from swasim.reporters.wording import counted, pool_name, printable, span
 from swasim.sanitizer.findings import Finding, Moment
 
 SPANS_SHOWN = 3
@@ -83,8 +83,8 @@ def _rows(life: PageLife, page_size: int, *, wide: bool) -> Iterator[list[Text |
     taken = 0
     for at, event in enumerate(life.events):
         yield [
-            _numbers(event.first.event, event.last.event),
-            _numbers(event.first.line, event.last.line),
+            span(event.first.event, event.last.event),
+            span(event.first.line, event.last.line),
             _op(event),
             *[column(event.first) for column in extra],
             "; ".join(_acts(life, event.acts, page_size, taken))
@@ -126,10 +126,6 @@ def _place(moment: Moment) -> str:
     time = "" if moment.t is None else f"t {moment.t:.3f} s"
     place = ", ".join(part for part in (_site(moment), time) if part)
     return f" ({place})" if place else ""
-
-
-def _numbers(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def _op(event: LifeEvent) -> str:

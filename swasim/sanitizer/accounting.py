@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swasim.geometry import Pool
+from swasim.geometry import PAD_PAGE, Pool
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.scene import Scene, counted, short_list
 from swasim.sanitizer.shadow import PoolTruth
@@ -19,9 +19,9 @@ def check_accounts(scene: Scene) -> None:
             _check_overflow(scene, pool, available, size_tokens)
         elif pool.overflown:
             pool.overflown = False
-        counted = (pool.free_pages + pool.account_offset_pages) * geometry.page_size
-        if available != counted:
-            _report_mismatch(scene, pool, available, counted)
+        listed = (pool.free_pages + pool.account_offset_pages) * geometry.page_size
+        if available != listed:
+            _report_mismatch(scene, pool, available, listed)
 
 
 def _check_overflow(scene: Scene, pool: PoolTruth, available: int, size_tokens: int) -> None:
@@ -38,19 +38,19 @@ def _check_overflow(scene: Scene, pool: PoolTruth, available: int, size_tokens: 
 
 
 def _padding_fault(pool: PoolTruth) -> Finding | None:
-    record = pool.peek(0)
+    record = pool.peek(PAD_PAGE)
     return record.fault if record else None
 
 
-def _report_mismatch(scene: Scene, pool: PoolTruth, available: int, counted: int) -> None:
+def _report_mismatch(scene: Scene, pool: PoolTruth, available: int, listed: int) -> None:
     page_size = scene.truth.geometry.page_size
     scene.report(
         "accounting-mismatch",
-        f"{pool.label} pool says {available} tokens available, its lists hold {counted}",
+        f"{pool.label} pool says {available} tokens available, its lists hold {listed}",
         pool=pool.name,
         cause=scene.first_error(),
     )
-    pool.account_offset_pages += (available - counted) // page_size
+    pool.account_offset_pages += (available - listed) // page_size
 
 
 def check_idle(scene: Scene) -> None:

@@ -108,7 +108,7 @@ def _lists(expect: Expect, state: AllocatorState) -> Iterator[Mismatch]:
 
 def _list(name: str, wanted: IndexList | UnsetType, actual: list[int]) -> Iterator[Mismatch]:
     if not isinstance(wanted, UnsetType) and expand(wanted) != actual:
-        yield Mismatch(name, _text(compress(expand(wanted))), _text(compress(actual)))
+        yield Mismatch(name, cut(compress(expand(wanted))), cut(compress(actual)))
 
 
 def _digest(name: str, wanted: str | UnsetType, actual: list[int]) -> Iterator[Mismatch]:
@@ -131,7 +131,7 @@ def _mapping(
     if not isinstance(expect.mapping, UnsetType):
         runs = mapping_runs(body)
         if [tuple(run) for run in expect.mapping] != runs:
-            yield Mismatch("mapping", _text(list(expect.mapping)), _text(runs))
+            yield Mismatch("mapping", cut(list(expect.mapping)), cut(runs))
         if expect.sentinel is UNSET and has_sentinel and mapping[-1] != NO_LOC:
             yield Mismatch("sentinel", str(NO_LOC), str(mapping[-1]))
     if expect.sentinel is not UNSET and mapping[-1] != expect.sentinel:
@@ -139,21 +139,22 @@ def _mapping(
     if not isinstance(expect.mapped, UnsetType):
         missing = [s for s in slots_of(expect.mapped) if _entry(body, s) == UNMAPPED]
         if missing:
-            yield Mismatch("mapped", "an SWA slot for each", f"none for {_text(compress(missing))}")
+            yield Mismatch("mapped", "an SWA slot for each", f"none for {cut(compress(missing))}")
     if not isinstance(expect.unmapped, UnsetType):
         extra = [s for s in slots_of(expect.unmapped) if _entry(body, s) != UNMAPPED]
         if extra:
             pairs = [(s, _entry(body, s)) for s in extra]
-            yield Mismatch("unmapped", "0 for each", f"full to SWA slots {_text(pairs)}")
+            yield Mismatch("unmapped", "0 for each", f"full to SWA slots {cut(pairs)}")
 
 
 def _entry(body: list[int], slot: int) -> int:
     return body[slot] if 0 <= slot < len(body) else UNMAPPED
 
 
-def _text(value: object) -> str:
+def cut(value: object, limit: int = TEXT_LIMIT) -> str:
+    """A value as text of at most `limit` signs."""
     text = str(value)
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 4] + " ..."
+    return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
 def sha256_of(values: list[int]) -> str:

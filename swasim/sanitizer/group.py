@@ -9,7 +9,7 @@ from swasim.sanitizer.mapping import (
     check_cut_from_full,
     check_stale_entries,
 )
-from swasim.sanitizer.release import WRONG_RELEASES, report_missing
+from swasim.sanitizer.release import WRONG_RELEASES, report_missing, stale_cause
 from swasim.sanitizer.scene import Scene
 from swasim.sanitizer.shadow import FreeGroup, PageTruth, PoolTruth
 from swasim.sanitizer.window import Window
@@ -78,11 +78,6 @@ def _report_double(
     if pool.name == "full" and page in group.doubled:
         pool.excess = pool.excess or group.doubled[page]  # told when it was queued
         return
-    stale = [
-        scene.truth.mapping.stale[s]
-        for s in scene.truth.mapping.slots_pointing_at(page)
-        if pool.name == "swa" and s in scene.truth.mapping.stale
-    ]
     scene.report(
         "double-free",
         f"{pool.label} page {page} is released again while it is free",
@@ -90,9 +85,8 @@ def _report_double(
         page=page,
         at=asked,
         released=record.released if record else None,
-        cause=stale[0]
-        if stale
-        else (record.damage if record else None)
+        cause=stale_cause(scene, pool, page)
+        or (record.damage if record else None)
         or scene.first_error(*WRONG_RELEASES)
         or next(iter(group.doubled.values()), None),
         notes=(f"carried out when the free group ended, at event {scene.moment.event}",),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swasim.geometry import UNMAPPED
+from swasim.sanitizer.entries import MappingTruth
 from swasim.sanitizer.runs import page_runs, pages_of
 from swasim.sanitizer.scene import Scene, counted, short_list
-from swasim.sanitizer.shadow import MappingTruth
 
 
 def apply_mapping_writes(scene: Scene) -> None:

@@ -84,9 +84,7 @@ def check_release(scene: Scene, window: Window) -> None:
 def _named(scene: Scene) -> Named:
     call, truth = scene.call, scene.truth
     size = truth.geometry.page_size
-    slots = call.indices
-    if call.segments:
-        slots = [slot for segment in call.segments for slot in segment.indices]
+    slots = call.named_slots
     named = Named(slots)
     if call.pool == "swa":
         named.swa = dict.fromkeys(slot // size for slot in slots)
@@ -197,7 +195,7 @@ def _report_padding(scene: Scene, pool: PoolTruth) -> None:
 
 def _unmapped_slots(scene: Scene) -> list[int]:
     entries = scene.truth.mapping.entries
-    slots = scene.call.indices or [s for seg in scene.call.segments for s in seg.indices]
+    slots = scene.call.named_slots
     return [s for s in slots if s not in entries][:64] if scene.call.pool is None else []
 
 
@@ -213,7 +211,7 @@ def _padding_owner_fault(scene: Scene, pool: PoolTruth) -> Finding | None:
 
 
 def _report_double(scene: Scene, pool: PoolTruth, page: int, record: PageTruth | None) -> None:
-    cause = _stale_cause(scene, pool, page) or (record.damage if record else None)
+    cause = stale_cause(scene, pool, page) or (record.damage if record else None)
     never = record is None or record.allocated is None
     scene.report(
         "double-free",
@@ -237,9 +235,7 @@ def _report_foreign(scene: Scene, pool: PoolTruth, page: int, record: PageTruth)
         pool=pool.name,
         page=page,
         slots=_slots_named(scene, pool, page),
-        cause=_stale_cause(scene, pool, page)
-        or record.damage
-        or scene.first_error(*WRONG_RELEASES),
+        cause=stale_cause(scene, pool, page) or record.damage or scene.first_error(*WRONG_RELEASES),
         owner=record.allocated,
     )
 
@@ -247,14 +243,14 @@ def _report_foreign(scene: Scene, pool: PoolTruth, page: int, record: PageTruth)
 def _slots_named(scene: Scene, pool: PoolTruth, page: int) -> list[int]:
     """Full slots of the call through which `page` was reached."""
     size = scene.truth.geometry.page_size
-    slots = scene.call.indices or [s for seg in scene.call.segments for s in seg.indices]
+    slots = scene.call.named_slots
     if pool.name == "full" or scene.call.pool == "swa":
         return [s for s in slots if s // size == page]
     entries = scene.truth.mapping.entries
     return [s for s in slots if entries.get(s, -1) // size == page]
 
 
-def _stale_cause(scene: Scene, pool: PoolTruth, page: int) -> Finding | None:
+def stale_cause(scene: Scene, pool: PoolTruth, page: int) -> Finding | None:
     """The stale entry that led to an SWA page, if one did."""
     stale = scene.truth.mapping.stale
     if pool.name != "swa" or not stale:

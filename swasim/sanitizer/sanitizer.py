@@ -24,8 +24,7 @@ from swasim.sanitizer.mapping import (
 )
 from swasim.sanitizer.release import RELEASES, check_release
 from swasim.sanitizer.rows import RowIndex
-from swasim.sanitizer.scene import Scene
-from swasim.sanitizer.scene import moment_of as moment_of
+from swasim.sanitizer.scene import Scene, moment_of
 from swasim.sanitizer.shadow import Truth
 from swasim.sanitizer.state import StateKeeper
 from swasim.sanitizer.steady import Steady

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from swasim.geometry import PAD_PAGE, Geometry, Pool
-from swasim.sanitizer.entries import MappingTruth as MappingTruth
+from swasim.sanitizer.entries import MappingTruth
 from swasim.sanitizer.findings import Finding, Moment
 
 PageState: TypeAlias = Literal["free", "live", "pending", "lost", "padding"]
