@@ -50,7 +50,7 @@ class Resolver:
         path: the trace, for error messages.
 
     For each entry: `resolve`, perform the call, `commit` with what it returned. `resolve` changes
-    nothing; `commit` of a refused allocation (None) changes no row, not even by its truncation.
+    no row; nor does `commit` of a refused allocation (None), not even by its truncation.
     """
 
     def __init__(self, path: str = "<events>") -> None:
@@ -87,7 +87,14 @@ class Resolver:
             RowError: the event names a row or positions that do not exist.
         """
         self._enter(entry)
-        return _RESOLVE[type(entry.event)](self, entry.event)
+        try:
+            return _RESOLVE[type(entry.event)](self, entry.event)
+        except RowError as error:
+            if error.refused_event is not None:
+                # What would have grown lacks these tokens too, through no fault of the trace.
+                for req in _grown(entry.event):
+                    self._refused.setdefault(req, error.refused_event)
+            raise
 
     def commit(
         self, entry: Entry, resolved: Resolved, out: list[int] | None
@@ -392,6 +399,15 @@ class Resolver:
         kept = len(row)
         row.extend(slots, births)
         return RowChange(event.req, kept, added_slots=slots, added_births=births)
+
+
+def _grown(event: AnyEvent) -> list[ReqName]:
+    """The rows that an event makes longer."""
+    if isinstance(event, ev.AllocExtend | ev.AllocDecode):
+        return event.reqs or []
+    if isinstance(event, ev.Alloc | ev.AllocExtendSwaTail | ev.Share):
+        return [] if event.req is None else [event.req]
+    return []
 
 
 _RELEASES_FULL = (ev.Free, ev.FreeFull, ev.FreeSegment, ev.FreeFullSegment)

@@ -326,6 +326,17 @@ def test_an_error_that_follows_from_a_refusal_says_so(player: Player) -> None:
     assert caught.value.refused_event == 1
 
 
+def test_what_was_shared_from_a_refused_request_follows_from_the_refusal_too(
+    player: Player,
+) -> None:
+    player.play('{"op":"alloc_extend","reqs":["A"],"seq_lens":[4]}', None)
+    with pytest.raises(RowError):
+        player.resolve('{"op":"share","req":"cache","from":"A"}')
+    with pytest.raises(RowError, match="request 'cache' was never allocated") as caught:
+        player.resolve('{"op":"free","req":"cache"}')
+    assert caught.value.refused_event == 1
+
+
 def test_names_may_be_numbers_and_a_number_is_no_string(player: Player) -> None:
     player.play('{"op":"alloc_extend","reqs":[7,"7"],"seq_lens":[1,1]}', [4, 8])
     assert player.play('{"op":"free","req":7}')[0].call == Call(op="free", indices=[4])
