@@ -87,7 +87,8 @@ def _group_key(group: FreeGroup) -> tuple[object, ...]:
     queued = [
         [(page, len(calls)) for page, calls in pages.items()] for pages in group.queued.values()
     ]
-    return queued, sorted(group.slots), sorted(group.peers), sorted(group.overwritten)
+    named = [sorted(group.slots), sorted(group.full_slots), sorted(group.peers)]
+    return queued, named, sorted(group.doubled), sorted(group.overwritten)
 
 
 def _row_key(replayer: Replayer, name: ReqName) -> object:
