@@ -148,7 +148,11 @@ class CheckOptions:
     ] = None
     stop_at_first: Annotated[
         bool,
-        option("--stop-at-first", section=CHECKS, help="stop at the first finding"),
+        option(
+            "--stop-at-first",
+            section=CHECKS,
+            help="stop at the first error; compare: or where they part",
+        ),
     ] = False
     expect_idle: Annotated[
         bool,
