@@ -208,8 +208,8 @@ def _settings(resolved: ResolvedConfig, search: FuzzOptions) -> Settings:
             registry.info(name)
     given = {
         key: getattr(config, key)
-        for key, origin in resolved.origins.items()
-        if key != "allocator" and not origin.startswith("default")
+        for key in resolved.origins
+        if key != "allocator" and is_given(resolved, key)
     }
     if "kv_size" in given:
         given.setdefault("kv_size_swa", config.kv_size_swa)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from swasim.allocator import registry
 from swasim.config import KEYS, ResolvedConfig, SimConfig, resolve
 from swasim.errors import ConfigError, SwasimError, UsageError
+from swasim.reporters.wording import counted
 from swasim.run import header_fields
 from swasim.trace.events import Header
 from swasim.trace.reader import STDIN
@@ -101,8 +102,7 @@ def _check_trace(name: str) -> CheckedFile:
             problems.insert(0, error)
     if report.truncated_line is not None:
         warnings += (f"cut off inside line {report.truncated_line}; read up to there",)
-    plural = "event" if report.events == 1 else "events"
-    summary = f"trace of {report.events} {plural}{sizes}"
+    summary = f"trace of {counted(report.events, 'event')}{sizes}"
     return CheckedFile(report.path, summary, warnings, tuple(problems))
 
 
