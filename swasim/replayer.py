@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from swasim.allocator.base import Allocator
@@ -120,7 +122,7 @@ class Replayer:
         expect = ev.expectation(entry.event)
         if expect is not None:
             findings += self._check_expectation(entry, resolved, effect, expect, findings)
-        elif effect is not None and _is_failure(effect) and not _has_error(findings):
+        elif effect is not None and _is_failure(effect) and not has_error(findings):
             findings.append(self._unexpected_exception(entry, resolved, effect))
         full, swa = self.available
         return Step(
@@ -216,7 +218,8 @@ class Replayer:
         return found
 
 
-def _has_error(findings: list[Finding]) -> bool:
+def has_error(findings: Iterable[Finding]) -> bool:
+    """Whether one of them is an error."""
     return any(finding.severity == "error" for finding in findings)
 
 

@@ -3,8 +3,9 @@
 What must not be added here: printing, files.
 """
 
-from swasim.explore.moves import FAMILIES, Bounds, Family, chosen_families
+from swasim.explore.moves import FAMILIES, Family, chosen_families
 from swasim.explore.search import Exploration, Progress, Sequence, explore
+from swasim.explore.situation import Bounds
 
 __all__ = [
     "FAMILIES",

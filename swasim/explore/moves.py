@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import Literal
 
 from swasim.errors import UsageError, unknown_name
-from swasim.explore.situation import LOAN, Bounds, Request, Situation
+from swasim.explore.situation import LOAN, Request, Situation
 from swasim.trace import events as ev
 from swasim.trace.events import AnyEvent, compress
 
@@ -396,6 +396,3 @@ def chosen_families(
             raise UsageError(f"--moves {names}: put + before each of them, or before none")
         wanted = base | plain if added else plain
     return tuple(f for f in FAMILIES.values() if f.name in wanted and f.needs <= operations)
-
-
-__all__ = ["CALLERS", "FAMILIES", "Bounds", "Callers", "Family", "chosen_families"]

@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 from swasim.config import SimConfig
 from swasim.errors import SwasimError
-from swasim.fuzz.find import DIVERGENCE, Find, find_of, rough_fingerprint
+from swasim.fuzz.find import Find, find_of, rough_fingerprint
 from swasim.fuzz.play import (
-    CALLERS,
     Contract,
     NotPlayedError,
     Play,
@@ -30,8 +29,7 @@ from swasim.fuzz.play import (
 )
 from swasim.fuzz.sloppy import WRONG
 from swasim.fuzz.workers import Workers, wanted_no_more
-from swasim.replayer import Replayer
-from swasim.sanitizer.findings import Finding
+from swasim.replayer import Replayer, has_error
 from swasim.trace.events import AnyEvent, Entry
 
 CHUNK_SEEDS = 4
@@ -155,15 +153,11 @@ def shows_error(config: SimConfig, events: tuple[AnyEvent, ...]) -> bool:
     replayer = Replayer(config)
     try:
         for number, event in enumerate(events, 1):
-            if _has_error(replayer.step(Entry(number, number + 1, event)).findings):
+            if has_error(replayer.step(Entry(number, number + 1, event)).findings):
                 return True
     except SwasimError:
         return True
-    return _has_error(replayer.finish())
-
-
-def _has_error(findings: tuple[Finding, ...] | list[Finding]) -> bool:
-    return any(finding.severity == "error" for finding in findings)
+    return has_error(replayer.finish())
 
 
 def contract_of_settings(settings: Settings) -> Contract:
@@ -343,14 +337,3 @@ def _play_chunk(settings: Settings, contract: Contract, seeds: list[int]) -> lis
             raise NotPlayedError
         played.append(play_seed(settings, contract, seed, wanted_no_more))
     return played
-
-
-__all__ = [
-    "CALLERS",
-    "DIVERGENCE",
-    "Campaign",
-    "Find",
-    "Progress",
-    "Settings",
-    "fuzz",
-]

@@ -75,7 +75,7 @@ class Lifter:
     Attributes:
         rows: row name to its tokens, as of now.
         lying: pool to slot to the token that lies, or last lay, there.
-        born_at: token to (event index, slot); the slot is -1 where none was given.
+        count: tokens that were born so far.
     """
 
     def __init__(self, *, keep_claims: bool = False) -> None:
@@ -106,9 +106,9 @@ class Lifter:
             return expect
         return ev.Expect(idle=True) if expect.idle is True else None
 
-    def token(self, slot: int, pool: str = "full") -> int:
-        """What a raw slot stands for: a token where one lay there, else itself."""
-        found = self.lying[pool].get(slot)
+    def token(self, slot: int) -> int:
+        """What a raw full slot stands for: a token where one lay there, else itself."""
+        found = self.lying["full"].get(slot)
         return slot if found is None else TOKEN + found
 
     def _tokens(self, slots: Iterable[int], pool: str = "full") -> list[Any]:

@@ -31,7 +31,6 @@ class Slicer:
 
     def __init__(self, recording: Recording, config: SimConfig) -> None:
         self._recording = recording
-        self._config = config
         self._geometry: Geometry = config.geometry
         finding = recording.finding
         self._marked = _marked(recording, finding) if finding is not None else set()
