@@ -110,6 +110,8 @@ def _cannot_load(module: str, first: BaseException, second: BaseException) -> st
     cure = "install sglang with its dependencies"
     if missing and missing.partition(".")[0] == "sglang":
         cure = f"the {release_text()} that Python imports has no {missing}"
+    elif isinstance(second, SyntaxError):
+        cure = "correct that file"
     elif missing:
         cure = f"pip install {missing.partition('.')[0]}"
     return (
