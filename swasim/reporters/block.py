@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from swasim.reporters import Look
+from swasim.reporters.runs import number_runs, runs_text
 from swasim.reporters.screen import SEVERITY_STYLE, Screen
 from swasim.reporters.strip import page_strip
 from swasim.reporters.wording import Family, families, moment_text, pool_name, printable
@@ -96,14 +97,8 @@ def _where(finding: Finding, trace: str) -> str:
 
 def _runs(slots: tuple[int, ...], most: int = 8) -> str:
     """Slots as runs, `4-7, 9`; the first `most` runs."""
-    runs: list[tuple[int, int]] = []
-    for slot in slots:
-        if runs and slot == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], slot)
-        else:
-            runs.append((slot, slot))
-    shown = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs[:most])
-    return shown + (f", ... ({len(slots)} slots)" if len(runs) > most else "")
+    runs = number_runs(slots)
+    return runs_text(runs[:most]) + (f", ... ({len(slots)} slots)" if len(runs) > most else "")
 
 
 def _write_surroundings(finding: Finding, around: Surroundings, screen: Screen) -> None:

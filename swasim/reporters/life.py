@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from swasim.inspect.records import Act, LifeEvent, PageLife, PageNow, Span
-from swasim.reporters.runs import runs_text
+from swasim.reporters.runs import run_text, runs_text
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
-from swasim.reporters.wording import counted, pool_name, printable, span
+from swasim.reporters.wording import counted, pool_name, printable
 from swasim.sanitizer.findings import Finding, Moment
 
 SPANS_SHOWN = 3
@@ -83,8 +83,8 @@ def _rows(life: PageLife, page_size: int, *, wide: bool) -> Iterator[list[Text |
     taken = 0
     for at, event in enumerate(life.events):
         yield [
-            span(event.first.event, event.last.event),
-            span(event.first.line, event.last.line),
+            run_text((event.first.event, event.last.event)),
+            run_text((event.first.line, event.last.line)),
             _op(event),
             *[column(event.first) for column in extra],
             "; ".join(_acts(life, event.acts, page_size, taken))

@@ -11,7 +11,7 @@ from swasim.inspect.records import RowEvent, RowPiece, RowView
 from swasim.reporters import Look
 from swasim.reporters.runs import run_text
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
-from swasim.reporters.wording import counted, moment_text, printable, span
+from swasim.reporters.wording import counted, moment_text, printable
 
 PIECES_SHOWN = 40
 EVENTS_SHOWN = 40
@@ -135,8 +135,8 @@ def _event_rows(view: RowView, *, with_site: bool) -> Iterator[list[Text | str]]
     findings = list(view.findings)
     for event in view.events:
         yield [
-            span(event.first.event, event.last.event),
-            span(event.first.line, event.last.line),
+            run_text((event.first.event, event.last.event)),
+            run_text((event.first.line, event.last.line)),
             _op(event),
             *([printable(event.first.site)] if with_site else []),
             printable(event.detail),

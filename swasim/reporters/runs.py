@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from swasim.inspect.records import Run
 from swasim.reporters.screen import Screen
+
+if TYPE_CHECKING:
+    from swasim.inspect.records import Run
 
 COLUMN_GAP = 2
 COLUMNS_WITHOUT_SCREEN = 80

@@ -23,11 +23,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def span(first: int, last: int) -> str:
-    """`5`, `5-7`."""
-    return str(first) if first == last else f"{first}-{last}"
-
-
 def moment_text(moment: Moment, *, with_line: bool = True) -> str:
     """One event as provenance names it: number, line, operation, request, site, time."""
     if moment.event == 0:
