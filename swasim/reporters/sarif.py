@@ -17,6 +17,7 @@ from swasim.reporters import Look
 from swasim.reporters.wording import moment_text, printable
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.kinds import KINDS, KindInfo
+from swasim.sanitizer.suppress import SARIF_FINGERPRINT
 
 if TYPE_CHECKING:
     from swasim.collect import Replay
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 SCHEMA_URI = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
-FINGERPRINT = "swasim/v1"
 _MOST_SLOTS = 64
 _RULES = {name: index for index, name in enumerate(KINDS)}
 
@@ -108,7 +108,7 @@ def _result(finding: Finding, trace: str, look: Look) -> dict[str, Any]:
         "properties": _properties(finding),
     }
     if finding.fingerprint:
-        result["partialFingerprints"] = {FINGERPRINT: finding.fingerprint}
+        result["partialFingerprints"] = {SARIF_FINGERPRINT: finding.fingerprint}
     if look.new_only:
         result["baselineState"] = "new"
     return result

@@ -22,7 +22,8 @@ from swasim.sanitizer.kinds import KINDS
 
 _FORM = re.compile(r"(?P<kind>[^:@\s]+)(?::(?P<pool>[^@\s]*))?(?:@(?P<site>.*))?")
 _POOLS: dict[str, Pool] = {"full": "full", "swa": "swa"}
-_SARIF_FINGERPRINT = "swasim/v1"
+SARIF_FINGERPRINT = "swasim/v1"
+"""Under which name a fingerprint stands in SARIF, written by one run and read by the next."""
 
 MAX_BYTES = 256 << 20
 """Largest baseline or file of suppressions that is read."""
@@ -241,5 +242,5 @@ def _fingerprints(record: Any) -> list[str] | None:
 
 def _sarif_fingerprint(result: Any) -> list[str]:
     partial = result.get("partialFingerprints") if isinstance(result, dict) else None
-    text = partial.get(_SARIF_FINGERPRINT) if isinstance(partial, dict) else None
+    text = partial.get(SARIF_FINGERPRINT) if isinstance(partial, dict) else None
     return [text] if isinstance(text, str) else []
