@@ -177,8 +177,6 @@ def _what_to_try(settings: SimConfig, search: ExploreOptions) -> tuple[Bounds, t
 
     if search.find is not None:
         _check_kind(search.find)
-    if settings.engine != "core":
-        raise UsageError("explore copies the allocator at every step: engine core only")
     names = [settings.allocator, *([search.control] if search.control else [])]
     for name in names:
         if registry.is_foreign(name):

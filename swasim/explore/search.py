@@ -266,6 +266,8 @@ def _errors(step: Step, family: Family) -> list[Finding]:
 
 
 def _check(config: SimConfig, bounds: Bounds, control: str) -> None:
+    if config.engine != "core":
+        raise UsageError("explore copies the allocator at every step: engine core only")
     for name in filter(None, (config.allocator, control)):
         if registry.is_foreign(name):
             raise UsageError(

@@ -120,6 +120,12 @@ def test_an_allocator_from_outside_is_refused() -> None:
         explore(config, Bounds(), chosen_families("careful", OPERATIONS))
 
 
+def test_an_engine_that_cannot_be_copied_is_refused() -> None:
+    config = SimConfig(page_size=2, kv_size=8, kv_size_swa=8, engine="torch")
+    with pytest.raises(UsageError, match="engine core only"):
+        explore(config, Bounds(), chosen_families("careful", OPERATIONS))
+
+
 @pytest.mark.parametrize("allocator", EXPLORE)
 def test_the_command_of_the_table_finds_the_fault(
     allocator: str, capsys: pytest.CaptureFixture[str]
