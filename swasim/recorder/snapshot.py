@@ -12,8 +12,6 @@ are staged and an allocation that runs short merges and sorts them.
 
 from __future__ import annotations
 
-import hashlib
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +20,7 @@ import torch
 
 from swasim.geometry import NO_LOC, UNMAPPED, Pool
 from swasim.recorder.tensors import keep, numbers
+from swasim.sanitizer.expectation import sha256_of
 from swasim.trace.events import (
     Alloc,
     AnyEvent,
@@ -204,4 +203,4 @@ def _mapping_runs(slots: list[int], mapping: list[int]) -> list[tuple[int, int, 
 
 
 def _digest(key: str, values: list[int]) -> dict[str, str]:
-    return {f"{key}_sha256": hashlib.sha256(array("q", values).tobytes()).hexdigest()}
+    return {f"{key}_sha256": sha256_of(values)}
