@@ -126,6 +126,9 @@ def replay(
                 " a name, or an object with perform() and state()"
                 " (swasim.allocator.adapter.watch makes one of a live allocator)"
             )
+        if under_test is not None:
+            name = getattr(under_test, "name", "") or type(under_test).__name__
+            config = replace(config, allocator=str(name))
         replayer = Replayer(config, under_test, reader.path)
         collector = Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
         collector.warnings.extend(warnings)

@@ -46,7 +46,9 @@ def test_an_overflow_is_said_once_while_it_lasts() -> None:
 
 def test_a_count_that_differs_from_its_list_is_said_once() -> None:
     events = [extend("A", 4), extend("B", 4), free("A")]
-    found = replay(events, SIZES, allocator=Miscounting()).findings
+    result = replay(events, SIZES, allocator=Miscounting())
+    assert result.allocator == "miscounting"
+    found = result.findings
     assert [(f.at.event, f.kind) for f in found] == [(1, "accounting-mismatch")]
     assert found[0].headline == "full pool says 24 tokens available, its lists hold 28"
 
