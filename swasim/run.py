@@ -119,16 +119,9 @@ def replay(
         if isinstance(allocator, str):
             settings["allocator"] = allocator
         config, warnings = config_for(reader, config, settings)
-        under_test = None if allocator is None or isinstance(allocator, str) else allocator
-        if under_test is not None and not callable(getattr(under_test, "perform", None)):
-            raise UsageError(
-                f"an allocator of type {type(under_test).__name__} answers no calls; accepted are"
-                " a name, or an object with perform() and state()"
-                " (swasim.allocator.adapter.watch makes one of a live allocator)"
-            )
+        under_test = _handed_over(allocator)
         if under_test is not None:
-            name = getattr(under_test, "name", "") or type(under_test).__name__
-            config = replace(config, allocator=str(name))
+            config = replace(config, allocator=_name_of(under_test))
         replayer = Replayer(config, under_test, reader.path)
         collector = Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
         collector.warnings.extend(warnings)
@@ -145,3 +138,20 @@ def replay(
             truncated = reader.truncated_line is not None
             collector.late(replayer.finish(truncated=truncated, idle=expect_idle))
         return collector.result(replayer, reader.path, reader.truncated_line)
+
+
+def _handed_over(allocator: str | Allocator | None) -> Allocator | None:
+    """The object to be replayed on, where not a name was given."""
+    if allocator is None or isinstance(allocator, str):
+        return None
+    if not callable(getattr(allocator, "perform", None)):
+        raise UsageError(
+            f"an allocator of type {type(allocator).__name__} answers no calls; accepted are"
+            " a name, or an object with perform() and state()"
+            " (swasim.allocator.adapter.watch makes one of a live allocator)"
+        )
+    return allocator
+
+
+def _name_of(allocator: Allocator) -> str:
+    return str(getattr(allocator, "name", "") or type(allocator).__name__)
