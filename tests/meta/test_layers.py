@@ -16,6 +16,7 @@ RANKS = {
     "errors": 0,
     "geometry": 0,
     "call": 1,
+    "runs": 2,
     "config": 2,
     "bundled": 2,
     "trace": 2,

@@ -1,0 +1,179 @@
+"""A call and its effect by runs of slots: what `swasim.call` says with a list entry per slot.
+
+Calls name slots by the page, and pages follow one another. A run is a first slot and a length, so
+what is done once per slot elsewhere is done once per run here. These records are filled, read and
+emptied again millions of times in a replay; nobody keeps them.
+
+This module is compiled where that is possible (`runs.pxd` has its types); it runs as it stands
+otherwise. What must not be added here: anything that decides.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from swasim.call import Effect
+
+ALLOC, EXTEND, DECODE, FREE, FREE_SWA, FREE_FULL = range(6)
+"""Operations that can be written by runs; the numbers mean nothing."""
+
+FIRST_CAPACITY = 64
+
+
+def zeros(count: int) -> array[int]:
+    """`count` 64-bit zeros."""
+    return array("q", bytes(8 * count))
+
+
+class Ints:
+    """A list of 64-bit integers that is emptied without giving its memory back.
+
+    Attributes:
+        at: the integers, and room for more.
+        count: how many of them there are.
+    """
+
+    def __init__(self) -> None:
+        self.at = zeros(FIRST_CAPACITY)
+        self.room = FIRST_CAPACITY
+        self.count = 0
+
+    def push(self, value: int) -> None:
+        """Append one integer."""
+        if self.count == self.room:
+            self.reserve(self.count + 1)
+        self.at[self.count] = value
+        self.count += 1
+
+    def reserve(self, count: int) -> None:
+        """Make room for `count` integers in all."""
+        if count <= self.room:
+            return
+        grown = zeros(max(count, 2 * self.room))
+        larger = memoryview(grown)
+        larger[: self.count] = memoryview(self.at)[: self.count]
+        larger.release()
+        self.at = grown
+        self.room = len(grown)
+
+    def load(self, values: list[int]) -> None:
+        """Take over a list of ints.
+
+        Raises:
+            OverflowError: an int does not fit in 64 bits.
+        """
+        count = len(values)
+        self.reserve(count)
+        for index in range(count):
+            self.at[index] = values[index]
+        self.count = count
+
+    def tolist(self) -> list[int]:
+        """The integers as a list."""
+        return [self.at[index] for index in range(self.count)]
+
+
+class RunCall:
+    """One call: an operation of this module and its arguments.
+
+    Attributes:
+        op: ALLOC, EXTEND, DECODE, FREE, FREE_SWA or FREE_FULL.
+        need_size: tokens that an alloc asks for.
+        prefix_lens, seq_lens, last_loc: of an extend or a decode (which has no prefix_lens), one
+            for each request.
+        starts, lengths: runs of full slots that a release names, in order.
+        slots: how many they are.
+    """
+
+    def __init__(self) -> None:
+        self.op = ALLOC
+        self.need_size = 0
+        self.prefix_lens = Ints()
+        self.seq_lens = Ints()
+        self.last_loc = Ints()
+        self.starts = Ints()
+        self.lengths = Ints()
+        self.slots = 0
+
+    def name(self, start: int, length: int) -> None:
+        """Add a run to what a release names, to the last run where it goes on."""
+        self.slots += length
+        last = self.starts.count - 1
+        if last >= 0 and self.starts.at[last] + self.lengths.at[last] == start:
+            self.lengths.at[last] += length
+        else:
+            self.starts.push(start)
+            self.lengths.push(length)
+
+    def name_none(self) -> None:
+        """Forget the runs."""
+        self.starts.count = self.lengths.count = 0
+        self.slots = 0
+
+
+class RunEffect:
+    """What one call changed.
+
+    Attributes:
+        full_taken, swa_taken, full_returned, swa_returned: page ids, as in `swasim.call.Effect`.
+        slots, peers, lengths: runs of mapping entries that changed, in order of writing: full
+            slots from `slots`, at SWA slots from `peers`. An allocation wrote entries that were
+            unmapped, and returned just these full slots; a release unmapped them.
+        full_available, swa_available: tokens after the call, by the allocator's account.
+    """
+
+    def __init__(self) -> None:
+        self.full_taken = Ints()
+        self.swa_taken = Ints()
+        self.full_returned = Ints()
+        self.swa_returned = Ints()
+        self.slots = Ints()
+        self.peers = Ints()
+        self.lengths = Ints()
+        self.full_available = 0
+        self.swa_available = 0
+
+    def empty(self) -> None:
+        """Nothing changed."""
+        self.full_taken.count = self.swa_taken.count = 0
+        self.full_returned.count = self.swa_returned.count = 0
+        self.slots.count = self.peers.count = self.lengths.count = 0
+
+    def entry_run(self, slot: int, peer: int, length: int) -> None:
+        """Add a run of entries, to the last run where it goes on."""
+        last = self.slots.count - 1
+        if last >= 0:
+            before = self.lengths.at[last]
+            if self.slots.at[last] + before == slot and self.peers.at[last] + before == peer:
+                self.lengths.at[last] = before + length
+                return
+        self.slots.push(slot)
+        self.peers.push(peer)
+        self.lengths.push(length)
+
+    def to_effect(self, *, allocated: bool) -> Effect:
+        """The same with a list entry per slot.
+
+        Args:
+            allocated: the call was an allocation, and returned the slots.
+        """
+        mapped: list[int] = []
+        peers: list[int] = []
+        for run in range(self.slots.count):
+            length = self.lengths.at[run]
+            slot, peer = self.slots.at[run], self.peers.at[run]
+            mapped += range(slot, slot + length)
+            peers += range(peer, peer + length)
+        unmapped = [0] * len(mapped)
+        return Effect(
+            out=mapped.copy() if allocated else None,
+            full_taken=self.full_taken.tolist(),
+            full_returned=self.full_returned.tolist(),
+            swa_taken=self.swa_taken.tolist(),
+            swa_returned=self.swa_returned.tolist(),
+            mapped_slots=mapped,
+            mapped_from=unmapped if allocated else peers,
+            mapped_to=peers if allocated else unmapped,
+            full_available=self.full_available,
+            swa_available=self.swa_available,
+        )
