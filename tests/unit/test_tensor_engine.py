@@ -3,14 +3,18 @@ from __future__ import annotations
 import pytest
 import torch
 
+from swasim.allocator.core import CorePair
 from swasim.allocator.profile import PROFILE_F, PROFILE_G, PROFILE_H, PROFILE_K, Profile
 from swasim.allocator.tensor import swa
+from swasim.allocator.tensor import tape as tape_module
 from swasim.allocator.tensor.engine import TensorEngine
 from swasim.allocator.tensor.mapping import SlotMapping
 from swasim.allocator.tensor.tape import Tape
 from swasim.call import AllocatorState, Call, Effect
+from swasim.config import SimConfig
 from swasim.errors import UsageError
 from swasim.geometry import Geometry
+from tests.support.random_calls import RandomCalls, answer
 
 
 def engine(profile: Profile = PROFILE_G, page: int = 4, need_sort: bool = False) -> TensorEngine:
@@ -200,9 +204,61 @@ def test_last_value_of_a_slot_stays_in_a_write_too_long_to_be_in_order() -> None
 
 
 def test_tape_without_changes_leaves_an_effect_empty() -> None:
-    effect = Effect()
-    Tape().into(effect, None, mapping_len=1)
+    effect, tape = Effect(), Tape()
+    tape.end_call(effect, None)
+    tape.deliver(mapping_len=1)
     assert effect == Effect()
+
+
+def recorded_calls(profile: Profile, need_sort: bool) -> list[Call]:
+    """Calls as a careless caller makes them, with the slots that they got."""
+    config = SimConfig(4, kv_size=32, kv_size_swa=20, need_sort=need_sort)
+    core = CorePair("core", profile, config.geometry, need_sort)
+    generator = RandomCalls(7, config, 0.3)
+    calls: list[Call] = []
+    for _ in range(300):
+        call = generator.next()
+        generator.follow(call, answer(core, call))
+        calls.append(call)
+    return [call for call in calls if call.op in profile.operations]
+
+
+@pytest.mark.parametrize("profile", [PROFILE_F, PROFILE_K], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("need_sort", [False, True])
+def test_many_calls_at_once_have_the_effects_of_one_after_the_other(
+    profile: Profile, need_sort: bool
+) -> None:
+    calls = recorded_calls(profile, need_sort)
+    geometry = Geometry(4, 32, 20)
+    one = swa.build(profile, geometry, need_sort, "cpu", "one")
+    many = swa.build(profile, geometry, need_sort, "cpu", "many")
+    together = [e for at in range(0, len(calls), 17) for e in many.perform_all(calls[at : at + 17])]
+    assert together == [one.perform(call) for call in calls]
+    assert one.state() == many.state()
+    assert any(effect.raised for effect in together)
+
+
+def test_many_calls_at_once_are_one_transfer(monkeypatch: pytest.MonkeyPatch) -> None:
+    transfers: list[int] = []
+    to_host = tape_module._to_host
+
+    def counted(parts: list[torch.Tensor]) -> list[list[int]]:
+        transfers.append(len(parts))
+        return to_host(parts)
+
+    monkeypatch.setattr(tape_module, "_to_host", counted)
+    allocator = swa.build(PROFILE_K, Geometry(4, 64, 64), False, "cpu", "x")
+    steps = [Call(op="alloc_decode", seq_lens=[n + 1], last_loc=[3 + n]) for n in range(4, 12)]
+    effects = allocator.perform_all([extend(0, 4), *steps])
+    assert [effect.out for effect in effects[1:]] == [[4 + n] for n in range(4, 12)]
+    assert len(transfers) == 1
+
+
+def test_call_without_a_method_is_refused_before_any_is_carried_out() -> None:
+    allocator = engine(PROFILE_F)
+    with pytest.raises(UsageError, match="free_segment"):
+        allocator.perform_all([extend(0, 4), Call(op="free_segment", indices=[4])])
+    assert allocator.state().full_free == [1, 2, 3, 4]
 
 
 def test_empty_allocation_returns_an_empty_list() -> None:

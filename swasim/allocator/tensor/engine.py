@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -72,7 +72,26 @@ class TensorEngine:
 
         Cost: one transfer to the host for everything in the effect.
         """
-        require_operation(self.pair.profile, call)
+        return self.perform_all([call])[0]
+
+    def perform_all(self, calls: Sequence[Call]) -> list[Effect]:
+        """Carry out calls of which none depends on what an earlier one of them returned.
+
+        Raises:
+            UsageError: as `perform`; where the profile lacks a method, nothing was carried out.
+
+        Cost: one transfer to the host for everything in all effects. On a GPU the calls that
+            have to wait for it besides are releases, whose pages are found on the device.
+        """
+        for call in calls:
+            require_operation(self.pair.profile, call)
+        try:
+            return [self._carry_out(call) for call in calls]
+        finally:
+            self._tape.deliver(len(self.pair.full_to_swa_index_mapping))
+
+    def _carry_out(self, call: Call) -> Effect:
+        """One call; its effect lacks what the tape has to deliver."""
         if not self.pair.check_range and not self._stays_inside(call):
             self.pair.check_range = True
         effect = Effect()
@@ -82,7 +101,7 @@ class TensorEngine:
             out = self._methods[call.op](call)
         except UPSTREAM_ERRORS as error:
             note_exception(effect, error)
-        self._tape.into(effect, out, len(self.pair.full_to_swa_index_mapping))
+        self._tape.end_call(effect, out)
         if lists:
             full, swa = zip(lists, self._lists(), strict=True)
             effect.full_taken, effect.full_returned = list_difference(full[0], full[1])
