@@ -1,15 +1,15 @@
-"""Reading a trace: bytes to events, one line at a time.
+"""Reading a trace: bytes to events, a stretch of lines at a time.
 
-A line is decoded straight from its bytes into the typed event; only a line that is refused is
-looked at twice (`swasim.trace.diagnose`). What must not be added here: rows, allocators.
+A line is decoded straight from its bytes into the typed event; only a stretch in which a line is
+none is read line by line, and only a line that is refused is looked at twice
+(`swasim.trace.diagnose`). What must not be added here: rows, allocators.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeAlias
@@ -20,7 +20,7 @@ from swasim.errors import TraceError, UsageError
 from swasim.trace.check import EventError, validate_event
 from swasim.trace.diagnose import explain_header, explain_line, is_cut_off
 from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Header
-from swasim.trace.source import ByteSource, Line
+from swasim.trace.source import ByteSource, Stretch
 
 STDIN = "-"
 STDIN_NAME = "<stdin>"
@@ -30,9 +30,65 @@ Item: TypeAlias = Mapping[str, Any] | AnyEvent | Entry | Header | str | bytes
 _decode_event: Callable[[bytes], AnyEvent] = msgspec.json.Decoder(AnyEvent).decode
 _decode_header: Callable[[bytes], Header] = msgspec.json.Decoder(Header).decode
 
-_REFUSED = (msgspec.DecodeError, EventError, RecursionError)
+_REFUSED = (msgspec.DecodeError, RecursionError)
 _SPACE = b" \t\r"
 _NO_EVENTS = "no events"
+
+
+class Batch:
+    """Events that follow one another in the trace, one on each line.
+
+    What types cannot say of them is checked when an entry is asked for, so whoever takes an event
+    from `events` must not depend on it.
+
+    Args:
+        path: the trace, for error messages.
+        lines: what the events were decoded from; None for events from memory.
+
+    Attributes:
+        events: the events, one or more.
+        number: 1-based number of the first of them in the trace; the header does not count.
+        line: 1-based line of the first of them.
+    """
+
+    __slots__ = ("_lines", "_path", "events", "line", "number")
+
+    def __init__(
+        self,
+        path: str,
+        events: list[AnyEvent],
+        number: int,
+        line: int,
+        lines: Sequence[bytes] | None = None,
+    ) -> None:
+        self.events = events
+        self.number = number
+        self.line = line
+        self._path = path
+        self._lines = lines
+
+    def __len__(self) -> int:
+        """How many events."""
+        return len(self.events)
+
+    def entry(self, index: int) -> Entry:
+        """The event at `index`, checked.
+
+        Raises:
+            TraceError: it is malformed.
+        """
+        event, line = self.events[index], self.line + index
+        try:
+            validate_event(event)
+        except EventError as error:
+            data = msgspec.json.encode(event) if self._lines is None else self._lines[index]
+            raise explain_line(data, error, self._path, line) from None
+        return Entry(self.number + index, line, event)
+
+    def rest(self, start: int) -> Batch:
+        """The events from index `start` on."""
+        lines = None if self._lines is None else self._lines[start:]
+        return Batch(self._path, self.events[start:], self.number + start, self.line + start, lines)
 
 
 class TraceReader:
@@ -44,7 +100,9 @@ class TraceReader:
         truncated_line: the line inside which the trace was cut off; known once all is read.
     """
 
-    def __init__(self, path: str, lines: Iterable[Line | Entry], source: ByteSource | None) -> None:
+    def __init__(
+        self, path: str, pieces: Iterable[Stretch | Entry], source: ByteSource | None
+    ) -> None:
         self.path = path
         self.header: Header | None = None
         self.header_line = 0
@@ -52,18 +110,14 @@ class TraceReader:
         self._source = source
         self._spent = False
         self._last_line = 0
-        objects = self._objects(lines)
-        first = next(objects, None)
-        if isinstance(first, Line) and b'"swasim_trace"' in first.data:
-            self.header = self._read_header(first)
-            self.header_line = first.number if self.header is not None else 0
-        elif first is not None:
-            objects = itertools.chain([first], objects)
-        entries = self._decode(objects)
-        head = next(entries, None)
-        if head is None:
+        self._number = 1
+        self._unread = self._read(pieces)
+        self._at = 0
+        self._batch = next(self._unread, None)
+        if self._batch is None:
             raise TraceError(self._no_events(), path)
-        self._entries = self._to_the_end(itertools.chain([head], entries))
+        self._batch.entry(0)
+        self._entries = self._one_by_one()
 
     def __iter__(self) -> Iterator[Entry]:
         """Entries that were not handed out yet.
@@ -71,9 +125,41 @@ class TraceReader:
         Raises:
             UsageError: the last one was: going on would look like an empty trace.
         """
+        self._refuse_twice()
+        return self._entries
+
+    def batches(self) -> Iterator[Batch]:
+        """Events that were not handed out yet, together as they were read.
+
+        Raises:
+            UsageError: as `__iter__`. Going on raises TraceError for a line that is no event;
+                for what is wrong with an event, `Batch.entry` does.
+        """
+        self._refuse_twice()
+        return self._together()
+
+    def _refuse_twice(self) -> None:
         if self._spent:
             raise UsageError(f"{self.path} was read to its end; open it again")
-        return self._entries
+
+    def _one_by_one(self) -> Iterator[Entry]:
+        while self._batch is not None:
+            while self._at < len(self._batch):
+                self._at += 1
+                yield self._batch.entry(self._at - 1)
+            self._turn()
+
+    def _together(self) -> Iterator[Batch]:
+        while self._batch is not None:
+            start, self._at = self._at, len(self._batch)
+            if start < self._at:
+                yield self._batch if start == 0 else self._batch.rest(start)
+            self._turn()
+
+    def _turn(self) -> None:
+        self._at = 0
+        self._batch = next(self._unread, None)
+        self._spent = self._batch is None
 
     def __enter__(self) -> TraceReader:
         """The reader itself."""
@@ -99,65 +185,84 @@ class TraceReader:
             return 0, None
         return self._source.consumed_bytes, self._source.total_bytes
 
-    def _to_the_end(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        yield from entries
-        self._spent = True
-
-    def _objects(self, lines: Iterable[Line | Entry]) -> Iterator[Line | Entry]:
-        """Lines that are neither blank nor a comment."""
-        for line in lines:
-            if isinstance(line, Line):
-                self._last_line = line.number
-                if line.data[:1] != b"{":
-                    text = line.data.lstrip(_SPACE)
-                    if not text or text.startswith(b"#"):
-                        continue
-            yield line
-
-    def _decode(self, objects: Iterator[Line | Entry]) -> Iterator[Entry]:
-        number = 0
-        for item in objects:
-            number += 1
-            if isinstance(item, Entry):
-                yield Entry(number, item.line, self._checked(item))
+    def _read(self, pieces: Iterable[Stretch | Entry]) -> Iterator[Batch]:
+        opened = False
+        for piece in pieces:
+            if isinstance(piece, Entry):
+                opened = True
+                yield self._batch_of([piece.event], piece.line)
                 continue
-            line, data, ended = item
+            number, lines, ended = piece
+            if not opened:
+                kept = self._open(piece)
+                opened = kept < len(lines) or self.header is not None
+                lines, number = lines[kept:], number + kept
             try:
-                event = _decode_event(data)
-                validate_event(event)
-            except _REFUSED as error:
-                if not ended and is_cut_off(data):
-                    self.truncated_line = line
+                events = list(map(_decode_event, lines))
+            except _REFUSED:
+                yield from self._line_by_line(Stretch(number, lines, ended))
+                if self.truncated_line is not None:
                     return
-                raise explain_line(data, error, self.path, line) from None
-            yield Entry(number, line, event)
+                continue
+            self._last_line = number + len(lines) - 1
+            if events:
+                yield self._batch_of(events, number, lines)
         if self._source is not None and self._source.cut:
             self.truncated_line = self._last_line + 1
 
-    def _checked(self, entry: Entry) -> AnyEvent:
-        try:
-            validate_event(entry.event)
-        except EventError as error:
-            data = msgspec.json.encode(entry.event)
-            raise explain_line(data, error, self.path, entry.line) from None
-        return entry.event
+    def _open(self, stretch: Stretch) -> int:
+        """Read the header, if there is one; how many lines stand before the first event."""
+        for index, data in enumerate(stretch.lines):
+            self._last_line = stretch.number + index
+            if _is_blank(data):
+                continue
+            if b'"swasim_trace"' not in data:
+                return index
+            ended = stretch.ended or index + 1 < len(stretch.lines)
+            self.header = self._read_header(data, self._last_line, ended=ended)
+            self.header_line = 0 if self.header is None else self._last_line
+            return index + 1
+        return len(stretch.lines)
 
-    def _read_header(self, line: Line) -> Header | None:
+    def _line_by_line(self, stretch: Stretch) -> Iterator[Batch]:
+        """Lines of which some are blank, comments, or no events."""
+        last = len(stretch.lines) - 1
+        for index, data in enumerate(stretch.lines):
+            line = self._last_line = stretch.number + index
+            if _is_blank(data):
+                continue
+            try:
+                event = _decode_event(data)
+            except _REFUSED as error:
+                if index == last and not stretch.ended and is_cut_off(data):
+                    self.truncated_line = line
+                    return
+                raise explain_line(data, error, self.path, line) from None
+            yield self._batch_of([event], line, [data])
+
+    def _batch_of(
+        self, events: list[AnyEvent], line: int, lines: list[bytes] | None = None
+    ) -> Batch:
+        batch = Batch(self.path, events, self._number, line, lines)
+        self._number += len(events)
+        return batch
+
+    def _read_header(self, data: bytes, line: int, *, ended: bool) -> Header | None:
         """The header, or an error that says who wrote a trace of another version."""
         try:
-            raw = msgspec.json.decode(line.data)
+            raw = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
-            if not line.ended and is_cut_off(line.data):
-                self.truncated_line = line.number
+            if not ended and is_cut_off(data):
+                self.truncated_line = line
                 return None
-            raise explain_line(line.data, error, self.path, line.number) from None
+            raise explain_line(data, error, self.path, line) from None
         version = raw.get("swasim_trace") if isinstance(raw, dict) else None
         if type(version) is int and version != TRACE_VERSION:
-            raise TraceError(_other_version(version, raw), self.path, line.number)
+            raise TraceError(_other_version(version, raw), self.path, line)
         try:
-            return _decode_header(line.data)
+            return _decode_header(data)
         except msgspec.DecodeError as error:
-            raise explain_header(line.data, error, self.path, line.number) from None
+            raise explain_header(data, error, self.path, line) from None
 
     def _no_events(self) -> str:
         if self.truncated_line is not None:
@@ -203,7 +308,7 @@ def from_events(items: Iterable[Item], path: str = "<events>") -> TraceReader:
     Raises:
         TraceError: as `open_trace`.
     """
-    return TraceReader(path, _lines_of(items, path), None)
+    return TraceReader(path, _pieces_of(items, path), None)
 
 
 def decode_event(data: bytes | str) -> AnyEvent:
@@ -221,25 +326,33 @@ def _open_unbuffered(name: str) -> IO[bytes]:
 
 def _read(source: ByteSource) -> TraceReader:
     try:
-        return TraceReader(source.path, source.lines(), source)
+        return TraceReader(source.path, source.stretches(), source)
     except BaseException:
         if source.path != STDIN_NAME:
             source.close()
         raise
 
 
-def _lines_of(items: Iterable[Item], path: str) -> Iterator[Line | Entry]:
+def _pieces_of(items: Iterable[Item], path: str) -> Iterator[Stretch | Entry]:
     for number, item in enumerate(items, start=1):
         if isinstance(item, Entry):
             yield item
         elif isinstance(item, bytes):
-            yield Line(number, item, True)
+            yield Stretch(number, [item])
         elif isinstance(item, str):
-            yield Line(number, item.encode(), True)
+            yield Stretch(number, [item.encode()])
         elif isinstance(item, msgspec.Struct) and not isinstance(item, Header):
             yield Entry(number, number, item)
         else:
-            yield Line(number, _encoded(item, path, number), True)
+            yield Stretch(number, [_encoded(item, path, number)])
+
+
+def _is_blank(line: bytes) -> bool:
+    """Whether a line holds nothing or a comment."""
+    if line[:1] == b"{":
+        return False
+    text = line.lstrip(_SPACE)
+    return not text or text.startswith(b"#")
 
 
 def _encoded(item: Any, path: str, number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Bytes of a trace, block by block, decompressed; and lines out of them.
+"""Bytes of a trace, block by block, decompressed; and stretches of lines out of them.
 
 Memory stays at a few blocks, whatever the length of the input. Compression is recognised by
 content, so a renamed file or a pipe works. What must not be added here: JSON.
@@ -14,7 +14,10 @@ import zstandard
 
 from swasim.errors import TraceError
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 18
+LINES_AT_ONCE = 128
+"""Lines of a stretch: what they become is still in the cache when it is looked at, and gone before
+the garbage collector counts it."""
 MAX_LINE_BYTES = 64 << 20
 """A longer line is an error: it is no event, and would have to be held in memory whole."""
 
@@ -29,18 +32,18 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _ZSTD_BITE_BYTES = 4096
 
 
-class Line(NamedTuple):
-    """One line, without its end.
+class Stretch(NamedTuple):
+    """Lines that follow one another, without their ends; empty ones too.
 
     Attributes:
-        number: 1-based line of the file.
-        data: the bytes, without the line feed.
-        ended: a line feed followed; False for a last line without one.
+        number: 1-based line of the file at which the first of them stands.
+        lines: the bytes of each, without the line feed; at least one line.
+        ended: a line feed followed the last of them; False for a last line without one.
     """
 
     number: int
-    data: bytes
-    ended: bool
+    lines: list[bytes]
+    ended: bool = True
 
 
 class ByteSource:
@@ -69,31 +72,32 @@ class ByteSource:
         """Close the stream."""
         self._stream.close()
 
-    def lines(self) -> Iterator[Line]:
-        """Lines in order, empty ones too.
+    def stretches(self) -> Iterator[Stretch]:
+        """Lines in order, as many at once as have come and are wanted.
 
         Raises:
             TraceError: binary content, damaged compression, a line over `MAX_LINE_BYTES`.
         """
         pending: list[bytes] = []
-        pending_bytes = number = 0
+        pending_bytes = 0
+        number = 1
         for block in self._text_blocks():
             if b"\n" not in block:
                 pending.append(block)
                 pending_bytes += len(block)
-                self._check_length(pending_bytes, number + 1)
+                self._check_length(pending_bytes, number)
                 continue
-            head, *whole, tail = block.split(b"\n")
-            pending.append(head)
-            self._check_length(pending_bytes + len(head), number + 1)
-            number += 1
-            yield Line(number, b"".join(pending), True)
-            for data in whole:
-                number += 1
-                yield Line(number, data, True)
+            lines = block.split(b"\n")
+            tail = lines.pop()
+            self._check_length(pending_bytes + len(lines[0]), number)
+            if pending:
+                lines[0] = b"".join([*pending, lines[0]])
+            for first in range(0, len(lines), LINES_AT_ONCE):
+                yield Stretch(number + first, lines[first : first + LINES_AT_ONCE])
+            number += len(lines)
             pending, pending_bytes = [tail], len(tail)
         if pending_bytes:
-            yield Line(number + 1, b"".join(pending), False)
+            yield Stretch(number, [b"".join(pending)], ended=False)
 
     def _check_length(self, length: int, number: int) -> None:
         if length > MAX_LINE_BYTES:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from swasim.errors import SwasimError, TraceError
+from swasim.errors import SwasimError, TraceError, UsageError
 from swasim.trace import source
 from swasim.trace.events import Alloc, Clear, Entry, Expect, ExpectOnly, Free, Header, expectation
 from swasim.trace.reader import Item, TraceReader, decode_event, from_events, open_trace
@@ -87,6 +87,93 @@ def test_every_wrapping_gives_the_same_header_and_events(tmp_path: Path, data: b
         assert trace.truncated_line is None
 
 
+def gathered(reader: TraceReader) -> list[Entry]:
+    """The entries of a trace that is read by the batch."""
+    return [batch.entry(at) for batch in reader.batches() for at in range(len(batch))]
+
+
+def outcome(read: Callable[[TraceReader], Iterator[Entry]], path: Path) -> list[object]:
+    """Entries up to the end, a cut or an error, and which of them it was."""
+    found: list[object] = []
+    try:
+        with open_trace(path) as trace:
+            found.extend([trace.header, trace.header_line])
+            found.extend(read(trace))
+            found.append(trace.truncated_line)
+    except TraceError as error:
+        found.append(str(error))
+    return found
+
+
+def by_the_batch(reader: TraceReader) -> Iterator[Entry]:
+    for batch in reader.batches():
+        for at in range(len(batch)):
+            yield batch.entry(at)
+
+
+LATER_LINES = {
+    "good": ALLOC,
+    "comment": b"# here\n" + ALLOC,
+    "blank lines": b"\n \n" + ALLOC,
+    "malformed": b'{"op":"alloc","need_size":-1}\n' + ALLOC,
+    "run backwards": b'{"op":"free","indices":[[4,2]]}\n' + ALLOC,
+    "two objects on a line": ALLOC.rstrip() + ALLOC,
+    "an object on two lines": ALLOC.replace(b",", b",\n", 1),
+    "object on two lines and two objects on one": ALLOC.replace(b",", b",\n", 1) + FREE[:-1] + FREE,
+    "a second header": HEADER + ALLOC,
+    "cut off": ALLOC[:20],
+    "cut off behind a comment": b"# here\n" + ALLOC[:20],
+    "zero bytes": ALLOC[:20] + b"\0" * 40,
+    "a wrong event without an end": b'{"op":"free","indices":[[4,2]]}',
+    "nested too deeply": b"[" * 10_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("later", LATER_LINES.values(), ids=LATER_LINES.keys())
+@pytest.mark.parametrize("before", [0, 1, 300])
+@pytest.mark.parametrize("pack", [bytes, gz], ids=["plain", "gzip"])
+def test_batches_hold_the_same_entries_and_fail_at_the_same_line(
+    tmp_path: Path, pack: Callable[[bytes], bytes], before: int, later: bytes
+) -> None:
+    path = write(tmp_path, pack(HEADER + FREE * before + later))
+    one_by_one = outcome(iter, path)
+    assert outcome(by_the_batch, path) == one_by_one
+    assert len([found for found in one_by_one if isinstance(found, Entry)]) >= before
+
+
+def test_a_plain_trace_comes_in_large_batches(tmp_path: Path) -> None:
+    with open_trace(write(tmp_path, HEADER + FREE * 1000)) as trace:
+        lengths = [len(batch) for batch in trace.batches()]
+    assert sum(lengths) == 1000
+    assert len(lengths) == 8
+
+
+def test_what_was_handed_out_one_by_one_is_in_no_batch() -> None:
+    trace = from_events([FREE, ALLOC, FREE])
+    assert next(iter(trace)).number == 1
+    assert [entry.number for entry in gathered(trace)] == [2, 3]
+    with pytest.raises(UsageError, match="was read to its end"):
+        trace.batches()
+
+
+def test_a_batch_that_was_begun_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    with open_trace(write(tmp_path, HEADER + FREE * 40 + ALLOC)) as trace:
+        entries = iter(trace)
+        assert [next(entries).number for _ in range(30)][-1] == 30
+        (batch,) = trace.batches()
+        assert (batch.number, batch.line, len(batch)) == (31, 32, 11)
+        assert batch.entry(10) == Entry(41, 42, Alloc(need_size=8, out=[(4, 12)]))
+
+
+def test_what_an_event_lacks_is_said_when_it_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, HEADER + FREE * 40 + b'{"op":"free","indices":[1],"req":2}\n' + FREE)
+    with open_trace(path) as trace:
+        (batch,) = trace.batches()
+        assert [batch.entry(at).number for at in (39, 41)] == [40, 42]
+        with pytest.raises(TraceError, match=r"t.jsonl:42:34: error: free: 'req' beside 'indices'"):
+            batch.entry(40)
+
+
 def test_entries_count_events_and_name_lines_of_the_file(tmp_path: Path) -> None:
     data = b"# one\n" + HEADER + b"\n" + ALLOC + b"# five\r\n" + FREE
     with open_trace(str(write(tmp_path, data))) as trace:
@@ -147,6 +234,16 @@ def test_memory_traces_take_dicts_lines_events_and_entries(tmp_path: Path) -> No
 def test_a_header_record_may_open_a_memory_trace() -> None:
     header = Header(swasim_trace=1, kv_size=16)
     assert from_events([header, Clear()]).header == header
+
+
+def test_a_second_header_is_refused_wherever_reading_paused_between_the_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "LINES_AT_ONCE", 1)
+    path = write(tmp_path, HEADER + HEADER)
+    for trace in (lambda: from_events([HEADER, HEADER]), lambda: open_trace(path)):
+        with pytest.raises(TraceError, match=":2:1: error: a second header"):
+            trace()
 
 
 def test_one_event_is_decoded_from_its_json() -> None:
