@@ -14,6 +14,7 @@ What must not be added here: work. Commands import their engine inside the funct
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -46,7 +47,7 @@ CLEAN, USAGE, DEFECT, INTERRUPTED, CLOSED_PIPE = 0, 2, 3, 130, 141
 EPILOG = (
     "Every option can be set by an environment variable: --page-size by SWASIM_PAGE_SIZE."
     " Exit codes: 0 clean, 1 findings, 2 usage, configuration or trace error, 3 a defect of"
-    " swasim."
+    " swasim, 130 interrupted, 141 the reader of the output went away."
 )
 
 app = typer.Typer(
@@ -73,7 +74,13 @@ for verb in (
     record,
     triage,
 ):
-    app.command(name=verb.__name__, cls=SectionedCommand, epilog=EPILOG)(expand(verb))
+    app.command(
+        name=verb.__name__,
+        cls=SectionedCommand,
+        epilog=EPILOG,
+        # What stands behind the command that `record` runs is that command's own.
+        context_settings={"allow_interspersed_args": verb is not record},
+    )(expand(verb))
 
 
 def _print_version(wanted: bool) -> None:
@@ -208,7 +215,8 @@ def _report_defect(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _is_verbose(arguments: Sequence[str]) -> bool:
-    by_flag = any(a == "--verbose" or re.fullmatch(r"-[a-z]*v[a-z]*", a) for a in arguments)
+    own = list(itertools.takewhile(lambda argument: argument != "--", arguments))
+    by_flag = any(a == "--verbose" or re.fullmatch(r"-[a-z]*v[a-z]*", a) for a in own)
     return by_flag or os.environ.get("SWASIM_VERBOSE", "") not in ("", "0", "false", "no", "off")
 
 

@@ -13,7 +13,11 @@ from swasim.commands.options import (
     ConfigOptions,
     OutputOptions,
     TableOptions,
+    format_option,
 )
+from swasim.reporters import FORMATS
+
+Format = Annotated[str, format_option(tuple(FORMATS))]
 
 Allocators = Annotated[
     list[str] | None,
@@ -48,6 +52,8 @@ def compare(
     config: ConfigOptions,
     checks: CheckOptions,
     rows: TableOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     trace: Trace = None,
     buggy: Buggy = False,
@@ -76,7 +82,7 @@ def compare(
     from swasim.trace.reader import open_trace
 
     names = chosen(buggy, fixed, allocator or [])
-    write = reporter(output.format).write_comparison
+    write = reporter(format).write_comparison
     outcome.failing_words(checks)
     acceptance = Acceptance(checks)
     path = default_trace() if trace is None else locate_trace(trace)
@@ -84,7 +90,7 @@ def compare(
         resolved = resolve_config(config, reader, names[0])
         with outputs.destination(output, inputs=read_files(path, config, checks)) as out:
             if config.show_config:
-                out.write(config_listing(resolved, output.format, names))
+                out.write(config_listing(resolved, format, names))
                 return
             with watching(reader, output) as on_step:
                 result = run(

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from swasim.commands.options import FileOptions, Verbose
+
 Kind = Annotated[
     str | None,
     typer.Argument(
@@ -14,18 +16,17 @@ Kind = Annotated[
 ]
 
 
-def explain(kind: Kind = None) -> None:
+def explain(kind: Kind = None, *, verbose: Verbose = False) -> None:
     """Explain a kind of finding, or list them all."""
     from swasim import bundled
     from swasim.commands import output as outputs
-    from swasim.commands.options import OutputOptions
     from swasim.errors import UsageError, unknown_name
     from swasim.reporters.catalogue import write_kind, write_kinds
     from swasim.sanitizer.kinds import KINDS
 
     if kind is not None and kind not in KINDS:
         raise UsageError(unknown_name("kind", kind, KINDS))
-    options = OutputOptions()
+    options = FileOptions()
     with outputs.destination(options) as out:
         look = outputs.look(options, out)
         if kind is None:

@@ -15,6 +15,7 @@ from swasim.commands.hunting import (
     SEARCH,
     Budget,
     Collect,
+    Format,
     Save,
 )
 from swasim.commands.options import Allocator, ConfigOptions, OutputOptions
@@ -102,6 +103,8 @@ class ExploreOptions:
 def explore(
     config: ConfigOptions,
     search: ExploreOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     allocator: Allocator = None,
 ) -> None:
@@ -117,13 +120,12 @@ def explore(
     from swasim.explore import explore as run
     from swasim.reporters import explore as report
 
-    hunting.check_format(output.format, report.FORMATS)
     hunting.check_folder(search.save)
     resolved = _configuration(config, search, allocator)
     bounds, families = _what_to_try(resolved.config, search)
     with outputs.destination(output) as out:
         if config.show_config:
-            out.write(config_listing(resolved))
+            out.write(config_listing(resolved, format))
             return
         outputs.warn(resolved.warnings, output)
         with hunting.telling(output) as tell:
@@ -144,7 +146,7 @@ def explore(
             )
         paths = report.save_all(result, search.callers, search.save)
         look = outputs.look(output, out)
-        report.write(result, search.callers, paths, out, look, output.format)
+        report.write(result, search.callers, paths, out, look, format)
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(FOUND if result.found else 0)

@@ -15,6 +15,7 @@ from swasim.commands.hunting import (
     SEARCH,
     Budget,
     Collect,
+    Format,
     Save,
     is_given,
 )
@@ -120,6 +121,8 @@ class FuzzOptions:
 def fuzz(
     config: ConfigOptions,
     search: FuzzOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     allocator: Allocator = None,
 ) -> None:
@@ -135,7 +138,6 @@ def fuzz(
     from swasim.fuzz import fuzz as run
     from swasim.reporters import fuzz as report
 
-    hunting.check_format(output.format, report.FORMATS)
     hunting.check_folder(search.save)
     resolved = _configuration(config, allocator)
     settings = _settings(resolved, search)
@@ -147,7 +149,7 @@ def fuzz(
         seeds = max(0, seeds - state.seeds)
     with outputs.destination(output) as out:
         if config.show_config:
-            out.write(config_listing(_with_chance(resolved)))
+            out.write(config_listing(_with_chance(resolved), format))
             return
         outputs.warn(resolved.warnings, output)
         keeper = _Keeper(search, settings, state)
@@ -170,7 +172,7 @@ def fuzz(
             )
         keeper.keep(result, last=True)
         look = outputs.look(output, out)
-        report.write(result, keeper.total(result), keeper.paths, out, look, output.format)
+        report.write(result, keeper.total(result), keeper.paths, out, look, format)
     if result.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(FOUND if keeper.total(result).finds else 0)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from swasim.commands.grouping import option
-from swasim.commands.options import ConfigOptions, OutputOptions
-from swasim.errors import UsageError, unknown_name
+from swasim.commands.options import ConfigOptions, OutputOptions, format_option
+from swasim.reporters import SEARCH_FORMATS
 
 if TYPE_CHECKING:
     from swasim.config import ResolvedConfig
@@ -41,6 +41,7 @@ Budget = Annotated[
     float | None,
     option("--budget", section=SEARCH, help="stop after so long", metavar="SECONDS", min=0.0),
 ]
+Format = Annotated[str, format_option(SEARCH_FORMATS)]
 
 
 def config_for_search(
@@ -68,12 +69,6 @@ def config_for_search(
 def is_given(resolved: ResolvedConfig, key: str) -> bool:
     """Whether somebody chose this value."""
     return not resolved.origins[key].startswith("default")
-
-
-def check_format(name: str, known: tuple[str, ...]) -> None:
-    """Raises UsageError for a format that a search cannot be shown in."""
-    if name not in known:
-        raise UsageError(unknown_name("format", name, known))
 
 
 def check_folder(folder: str) -> None:

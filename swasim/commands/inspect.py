@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from swasim.commands.grouping import option
-from swasim.commands.options import Allocator, ConfigOptions, OutputOptions, TraceArgument
+from swasim.commands.options import (
+    Allocator,
+    ConfigOptions,
+    OutputOptions,
+    TraceArgument,
+    format_option,
+)
+from swasim.reporters import VIEW_FORMATS
 
 if TYPE_CHECKING:
     from swasim.config import SimConfig
@@ -43,11 +50,14 @@ Request = Annotated[
     str | None,
     option("--req", section=LOOK_AT, help="row of a request, page by page", metavar="NAME"),
 ]
+Format = Annotated[str, format_option(VIEW_FORMATS)]
 
 
 def inspect(
     trace: TraceArgument,
     config: ConfigOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     at: At = None,
     page: Pages = None,
@@ -57,17 +67,15 @@ def inspect(
 ) -> None:
     """Look at one moment, page, slot or request of a replay.
 
-    Formats: table, json. Exits 0 whatever the replay finds; `swasim replay` judges.
+    Exits 0 whatever the replay finds; `swasim replay` judges.
     """
     from swasim.commands import output as outputs
     from swasim.commands.progress import watching
     from swasim.commands.sources import config_listing, locate_trace, read_files, resolve_config
-    from swasim.errors import UsageError, unknown_name
-    from swasim.reporters.inspect import FORMATS
+    from swasim.errors import UsageError
+    from swasim.reporters.inspect import WRITERS
     from swasim.trace.reader import open_trace
 
-    if output.format not in FORMATS:
-        raise UsageError(unknown_name("format", output.format, FORMATS))
     asked = {"--at": at, "--page": page or None, "--slot": slot or None, "--req": req}
     given = [flag for flag, value in asked.items() if value is not None]
     if len(given) != 1 and not config.show_config:
@@ -77,12 +85,12 @@ def inspect(
         resolved = resolve_config(config, reader, allocator)
         with outputs.destination(output, inputs=read_files(path, config)) as out:
             if config.show_config:
-                out.write(config_listing(resolved, output.format))
+                out.write(config_listing(resolved, format))
                 return
             with watching(reader, output) as on_step:
                 found = _look(reader, resolved.config, at, page, slot, req, on_step)
             outputs.warn([*resolved.warnings, *found.warnings], output)
-            FORMATS[output.format](found, out, outputs.look(output, out))
+            WRITERS[format](found, out, outputs.look(output, out))
 
 
 def _wrong_choice(given: list[str]) -> str:

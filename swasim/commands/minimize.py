@@ -8,10 +8,19 @@ from typing import Annotated
 import typer
 
 from swasim.commands.grouping import option
-from swasim.commands.options import Allocator, ConfigOptions, OutputOptions, TraceArgument
+from swasim.commands.options import (
+    Allocator,
+    ConfigOptions,
+    OutputOptions,
+    TraceArgument,
+    format_option,
+)
+from swasim.reporters import DIGEST_FORMATS
 
 SEARCH = "Search"
 INTERRUPTED_EXIT = 130
+
+Format = Annotated[str, format_option(DIGEST_FORMATS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,8 @@ def minimize(
     trace: TraceArgument,
     config: ConfigOptions,
     search: SearchOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     allocator: Allocator = None,
 ) -> None:
@@ -99,10 +110,8 @@ def minimize(
     from swasim.errors import UsageError
     from swasim.minimize import CommandJudge
     from swasim.minimize import minimize as shrink
-    from swasim.reporters.minimize import check_format
     from swasim.trace.reader import open_trace
 
-    check_format(output.format)
     if search.test is not None and search.keep is not None:
         raise UsageError("--keep and --test cannot be given together: --test alone decides")
     write = exporter(search.export)
@@ -112,7 +121,7 @@ def minimize(
     with open_trace(path) as reader:
         resolved = resolve_config(config, reader, allocator)
         if config.show_config:
-            typer.echo(config_listing(resolved, output.format), nl=False)
+            typer.echo(config_listing(resolved, format), nl=False)
             return
         with outputs.destination(
             replace(output, output=where), inputs=read_files(path, config)
@@ -130,7 +139,7 @@ def minimize(
                     progress=progress,
                 )
             out.write(write(result, where))
-    report(result, where, output)
+    report(result, where, format, output)
     if result.stopped == "interrupted":
         outputs.notice(f"interrupted; the best trace so far is written to {where}")
         raise typer.Exit(INTERRUPTED_EXIT)

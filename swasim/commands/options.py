@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from swasim.commands.grouping import option
+from swasim.errors import UsageError, unknown_name
 
 CONFIGURATION = "Configuration"
 CHECKS = "Findings"
@@ -218,20 +220,39 @@ class TableOptions:
         return {key: value for key, value in given.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
-    """Where the output goes and how it looks."""
+def format_option(names: Sequence[str]) -> Any:
+    """`--format` of a verb that writes these; the first one is the default.
 
-    format: Annotated[
-        str,
-        option(
-            "--format",
-            "-f",
-            section=OUTPUT,
-            help="table (default), concise, json, jsonl, github or sarif",
-            metavar="NAME",
-        ),
-    ] = "table"
+    Any other name is refused with UsageError.
+    """
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise UsageError(unknown_name("format", name, names))
+        return name
+
+    *others, last = names[1:]
+    listed = ", ".join([f"{names[0]} (default)", *others])
+    return option(
+        "--format",
+        "-f",
+        section=OUTPUT,
+        help=f"{listed} or {last}",
+        metavar="NAME",
+        callback=known,
+    )
+
+
+Verbose = Annotated[
+    bool, option("--verbose", "-v", section=OUTPUT, help="tracebacks of defects of swasim")
+]
+"""For verbs that shorten nothing. `swasim.commands.app`, which tells of defects, looks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """Where the output goes."""
+
     output: Annotated[
         str | None,
         option("--output", "-o", section=OUTPUT, help="write to a new file", metavar="FILE"),
@@ -239,15 +260,34 @@ class OutputOptions:
     force: Annotated[
         bool, option("--force", section=OUTPUT, help="let --output replace a file")
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions(FileOptions):
+    """Where a report goes and how much of it."""
+
     quiet: Annotated[
-        bool, option("--quiet", "-q", section=OUTPUT, help="findings and summary only")
+        bool,
+        option("--quiet", "-q", section=OUTPUT, help="the result only: no tables, no warnings"),
     ] = False
     verbose: Annotated[
         bool,
         option(
-            "--verbose", "-v", section=OUTPUT, help="every finding in full; tracebacks of defects"
+            "--verbose",
+            "-v",
+            section=OUTPUT,
+            help="every finding in full, nothing shortened; tracebacks of defects of swasim",
         ),
     ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions(ReportOptions):
+    """Likewise, of work that may last so long that a person wants to see how far it is."""
+
     no_progress: Annotated[
-        bool, option("--no-progress", section=OUTPUT, help="no progress bar")
+        bool,
+        option(
+            "--no-progress", section=OUTPUT, help="no progress on standard error; so does --quiet"
+        ),
     ] = False

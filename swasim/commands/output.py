@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TextIO
 
-from swasim.commands.options import OutputOptions
+from swasim.commands.options import FileOptions, ReportOptions
 from swasim.errors import UsageError
 from swasim.reporters import Look
 from swasim.reporters.wording import printable
@@ -38,7 +38,7 @@ def notice_failure(error: Exception) -> None:
         sys.stderr.write(f"{message}\n" if located else f"swasim: error: {message}\n")
 
 
-def warn(messages: Iterable[str], options: OutputOptions) -> None:
+def warn(messages: Iterable[str], options: ReportOptions) -> None:
     """Warnings on standard error, each once and not too many; none with --quiet."""
     if options.quiet:
         return
@@ -50,7 +50,7 @@ def warn(messages: Iterable[str], options: OutputOptions) -> None:
 
 
 @contextlib.contextmanager
-def destination(options: OutputOptions, *, inputs: Iterable[str] = ()) -> Iterator[TextIO]:
+def destination(options: FileOptions, *, inputs: Iterable[str] = ()) -> Iterator[TextIO]:
     """Standard output, or the file of --output, which appears only when all is written.
 
     Args:
@@ -82,7 +82,7 @@ def destination(options: OutputOptions, *, inputs: Iterable[str] = ()) -> Iterat
         raise
 
 
-def _real_path(options: OutputOptions) -> str:
+def _real_path(options: FileOptions) -> str:
     if not options.output:
         raise UsageError("--output is empty; give a file, or - for standard output")
     suffix = os.path.splitext(options.output)[1]
@@ -96,12 +96,12 @@ def _real_path(options: OutputOptions) -> str:
         raise _unwritable(error, options) from None
 
 
-def _unwritable(error: Exception, options: OutputOptions, hint: str = "") -> UsageError:
+def _unwritable(error: Exception, options: FileOptions, hint: str = "") -> UsageError:
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"--output {options.output}: cannot be written: {reason}{hint}")
 
 
-def _move(partial: str, path: str, options: OutputOptions) -> None:
+def _move(partial: str, path: str, options: FileOptions) -> None:
     """Give the finished file its name; without --force never over what came up meanwhile."""
     if options.force:
         os.replace(partial, path)
@@ -117,7 +117,7 @@ def _move(partial: str, path: str, options: OutputOptions) -> None:
     os.unlink(partial)
 
 
-def _exists(options: OutputOptions) -> str:
+def _exists(options: FileOptions) -> str:
     return f"--output {options.output}: the file exists; --force replaces it"
 
 
@@ -129,7 +129,7 @@ def _is_device(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _check_replaceable(path: str, options: OutputOptions, inputs: Iterable[str]) -> None:
+def _check_replaceable(path: str, options: FileOptions, inputs: Iterable[str]) -> None:
     shown = options.output
     if os.path.isdir(path):
         raise UsageError(f"--output {shown}: is a directory; give a file")
@@ -142,7 +142,7 @@ def _check_replaceable(path: str, options: OutputOptions, inputs: Iterable[str])
 
 
 @contextlib.contextmanager
-def _opened(path: str, final: str, options: OutputOptions) -> Iterator[TextIO]:
+def _opened(path: str, final: str, options: FileOptions) -> Iterator[TextIO]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     except (OSError, ValueError) as error:
@@ -157,7 +157,7 @@ def _opened(path: str, final: str, options: OutputOptions) -> Iterator[TextIO]:
 class _NamedOutput(io.TextIOWrapper):
     """A file whose failures name it: a full disk shows itself only at the end."""
 
-    def __init__(self, raw: BinaryIO, options: OutputOptions) -> None:
+    def __init__(self, raw: BinaryIO, options: FileOptions) -> None:
         super().__init__(raw, encoding="utf-8", newline="\n")
         self._options = options
 
@@ -176,15 +176,15 @@ class _NamedOutput(io.TextIOWrapper):
             raise _unwritable(error, self._options) from None
 
 
-def look(options: OutputOptions, out: TextIO, *, new_only: bool = False) -> Look:
+def look(options: FileOptions, out: TextIO, *, new_only: bool = False) -> Look:
     """How output to `out` should look: screen width and colour from terminal and environment."""
     on_screen = out is sys.stdout and out.isatty()
     return Look(
         width=_columns(on_screen),
         whole_rows=not on_screen,
         color=_wants_color(out),
-        quiet=options.quiet,
-        verbose=options.verbose,
+        quiet=isinstance(options, ReportOptions) and options.quiet,
+        verbose=isinstance(options, ReportOptions) and options.verbose,
         new_only=new_only,
     )
 

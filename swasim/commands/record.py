@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from swasim.commands.grouping import option
+from swasim.commands.options import Verbose
 
 RECORDING = "Recording"
 
@@ -67,6 +68,7 @@ def record(
     max_bytes: MaxBytes = None,
     ring: Ring = None,
     check_mapping: CheckMapping = None,
+    verbose: Verbose = False,
 ) -> None:
     """Run a command and record the allocator calls of every SGLang process below it.
 

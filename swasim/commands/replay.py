@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from swasim.commands.options import (
@@ -11,7 +13,11 @@ from swasim.commands.options import (
     OutputOptions,
     TableOptions,
     TraceArgument,
+    format_option,
 )
+from swasim.reporters import FORMATS
+
+Format = Annotated[str, format_option(tuple(FORMATS))]
 
 
 def replay(
@@ -19,6 +25,8 @@ def replay(
     config: ConfigOptions,
     checks: CheckOptions,
     rows: TableOptions,
+    *,
+    format: Format = "table",
     output: OutputOptions,
     allocator: Allocator = None,
 ) -> None:
@@ -41,7 +49,7 @@ def replay(
     from swasim.run import replay as run
     from swasim.trace.reader import open_trace
 
-    write = reporter(output.format).write_replay
+    write = reporter(format).write_replay
     outcome.failing_words(checks)
     acceptance = Acceptance(checks)
     path = locate_trace(trace)
@@ -49,7 +57,7 @@ def replay(
         resolved = resolve_config(config, reader, allocator)
         with outputs.destination(output, inputs=read_files(path, config, checks)) as out:
             if config.show_config:
-                out.write(config_listing(resolved, output.format))
+                out.write(config_listing(resolved, format))
                 return
             with watching(reader, output) as on_step:
                 result = run(

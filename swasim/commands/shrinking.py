@@ -54,10 +54,10 @@ def default_output(trace: str, export: str) -> str:
     return f"test_{re.sub(r'[^0-9A-Za-z]+', '_', stem).strip('_').lower() or 'trace'}.py"
 
 
-def report(result: Minimized, where: str, options: OutputOptions) -> None:
+def report(result: Minimized, where: str, format: str, options: OutputOptions) -> None:
     """The report on standard output; one line on standard error where the trace is there."""
     if where != "-":
         look = outputs.look(options, sys.stdout)
-        reporter.write(result, sys.stdout, look, where, options.format)
+        reporter.write(result, sys.stdout, look, where, format)
     elif not options.quiet:
         outputs.notice(reporter.summary(result))

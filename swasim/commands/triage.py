@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from swasim.commands.grouping import option
-from swasim.commands.options import CHECKS, CONFIGURATION, OutputOptions
+from swasim.commands.options import CHECKS, CONFIGURATION, ReportOptions, format_option
+from swasim.reporters import DIGEST_FORMATS
 
 Log = Annotated[
     str,
@@ -30,30 +31,31 @@ PageSize = Annotated[
 ExitZero = Annotated[
     bool, option("--exit-zero", section=CHECKS, help="exit 0 whatever the log shows")
 ]
+Format = Annotated[str, format_option(DIGEST_FORMATS)]
 
 
 def triage(
-    log: Log, output: OutputOptions, page_size: PageSize = None, exit_zero: ExitZero = False
+    log: Log,
+    *,
+    page_size: PageSize = None,
+    exit_zero: ExitZero = False,
+    format: Format = "table",
+    output: ReportOptions,
 ) -> None:
     """Say what the memory lines of a server log mean, and what to record next.
 
     Exit codes: 0 no memory fault in the lines, 1 a memory fault, 2 nothing usable in the log.
-    Formats: table, concise, json.
     """
     from swasim.commands import output as outputs
-    from swasim.errors import UsageError, unknown_name
+    from swasim.errors import UsageError
     from swasim.reporters import triage as report_format
     from swasim.triage import triage as read
     from swasim.triage.source import open_log
 
-    if output.format not in report_format.FORMATS:
-        raise UsageError(unknown_name("format", output.format, report_format.FORMATS))
-    with open_log(log) as lines:
-        report = read(lines, page_size=page_size)
     with outputs.destination(output, inputs=[log]) as out:
-        report_format.write(
-            report, out, outputs.look(output, out), source=log, format=output.format
-        )
+        with open_log(log) as lines:
+            report = read(lines, page_size=page_size)
+        report_format.write(report, out, outputs.look(output, out), source=log, format=format)
     if not report.recognised:
         raise UsageError(f"{log}: no line has a memory shape of a server log")
     if report.found_fault and not exit_zero:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from swasim.commands.grouping import option
-from swasim.commands.options import OUTPUT
+from swasim.commands.options import OUTPUT, Verbose
 
 Files = Annotated[
     list[str],
@@ -19,7 +19,7 @@ Files = Annotated[
 Quiet = Annotated[bool, option("--quiet", "-q", section=OUTPUT, help="only say what is wrong")]
 
 
-def validate(files: Files, quiet: Quiet = False) -> None:
+def validate(files: Files, quiet: Quiet = False, *, verbose: Verbose = False) -> None:
     """Check traces and configurations without running them.
 
     Every file is looked at; what is wrong gets one line each, with the place and what is accepted,

@@ -29,6 +29,15 @@ FORMATS = {
 }
 """Format name to the module that writes it. Modules are imported when they are asked for."""
 
+SEARCH_FORMATS = ("table", "concise", "json", "jsonl")
+"""Of what `fuzz` and `explore` end with."""
+
+DIGEST_FORMATS = ("table", "concise", "json")
+"""Of what `minimize` and `triage` end with."""
+
+VIEW_FORMATS = ("table", "json")
+"""Of what `inspect` and `allocators` show."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

@@ -36,6 +36,13 @@ def write_findings(replay: Replay, screen: Screen, look: Look) -> None:
         screen.line()
 
 
+def write_in_full(replay: Replay, screen: Screen) -> None:
+    """Every finding as a block, consequences as well, each below a blank line."""
+    for number, finding in enumerate(replay.findings, 1):
+        screen.line()
+        _write_block(number, finding, replay.trace, screen)
+
+
 def write_short(replay: Replay, screen: Screen) -> None:
     """Every finding in two lines: headline and event; consequences under their cause."""
     for family in families(replay.findings):

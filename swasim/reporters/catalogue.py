@@ -98,4 +98,4 @@ def write_allocators_json(infos: Sequence[AllocatorInfo], out: TextIO, look: Loo
     out.write("\n")
 
 
-ALLOCATOR_FORMATS = {"table": write_allocators, "json": write_allocators_json}
+ALLOCATOR_WRITERS = {"table": write_allocators, "json": write_allocators_json}

@@ -16,8 +16,6 @@ from swasim.trace.writer import encode_event
 if TYPE_CHECKING:
     from swasim.explore import Exploration, Progress, Sequence
 
-FORMATS = ("table", "concise", "json", "jsonl")
-
 
 def progress_line(now: Progress) -> str:
     """How far a search is, on one line."""
@@ -56,7 +54,7 @@ def save_all(result: Exploration, callers: str, folder: str) -> list[str]:
 def write(
     result: Exploration, callers: str, paths: list[str], out: TextIO, look: Look, format: str
 ) -> None:
-    """Write the result in one of `FORMATS`."""
+    """Write the result in one of `SEARCH_FORMATS`."""
     if format == "json":
         json.dump(document(result, callers, paths), out, indent=2)
         out.write("\n")

@@ -18,7 +18,6 @@ from swasim.trace.writer import encode_event
 if TYPE_CHECKING:
     from swasim.fuzz import Campaign, Find, Progress, State
 
-FORMATS = ("table", "concise", "json", "jsonl")
 EVENTS_SHOWN = 24
 
 
@@ -82,7 +81,7 @@ def command(campaign: Campaign, seed: int) -> str:
 def write(
     campaign: Campaign, total: State, paths: list[str], out: TextIO, look: Look, format: str
 ) -> None:
-    """Write the result in one of `FORMATS`; `paths` are parallel to the finds."""
+    """Write the result in one of `SEARCH_FORMATS`; `paths` are parallel to the finds."""
     if format == "json":
         document = {
             "swasim": __version__,
@@ -188,10 +187,12 @@ def _table(campaign: Campaign, total: State, paths: list[str], out: TextIO, look
             f"  seed {find.seed}, after {counted(find.calls, 'event')}; minimized to"
             f" {len(find.events)}, page size {size}{blame}"
         )
-        for number, event in enumerate(find.events[:EVENTS_SHOWN], 1):
+        shown = find.events if look.verbose else find.events[:EVENTS_SHOWN]
+        for number, event in enumerate(shown, 1):
             screen.line(f"  {number:>2}  {encode_event(event).decode()}")
-        if len(find.events) > EVENTS_SHOWN:
-            screen.line(f"  ... {len(find.events) - EVENTS_SHOWN} more events")
+        if len(find.events) > len(shown):
+            more = len(find.events) - len(shown)
+            screen.line(f"  ... {more} more events (--verbose shows them)")
         if path:
             screen.labelled("saved", printable(path))
             again = finds.command_of(path, allocators_of(campaign, find))

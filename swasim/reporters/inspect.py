@@ -73,7 +73,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-FORMATS: dict[str, Callable[[Inspection, TextIO, Look], None]] = {
+WRITERS: dict[str, Callable[[Inspection, TextIO, Look], None]] = {
     "table": write_table,
     "json": write_json,
 }

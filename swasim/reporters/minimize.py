@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, TextIO
 
 from swasim import __version__
-from swasim.errors import UsageError, unknown_name
 from swasim.reporters import SCHEMA, Look
 from swasim.reporters.screen import Screen, plain_table
 from swasim.reporters.wording import counted, printable
@@ -14,18 +13,11 @@ from swasim.reporters.wording import counted, printable
 if TYPE_CHECKING:
     from swasim.minimize import Minimized
 
-FORMATS = ("table", "concise", "json")
-_LINES_SHOWN = 40
-
-
-def check_format(name: str) -> None:
-    """Raises UsageError for a format that a search cannot be shown in."""
-    if name not in FORMATS:
-        raise UsageError(unknown_name("format", name, FORMATS))
+LINES_SHOWN = 40
 
 
 def write(result: Minimized, out: TextIO, look: Look, written: str, format: str) -> None:
-    """Write the report in one of `FORMATS`; `written` is where the trace went."""
+    """Write the report in one of `DIGEST_FORMATS`; `written` is where the trace went."""
     if format == "json":
         json.dump(document(result, written), out, indent=2)
         out.write("\n")
@@ -90,10 +82,12 @@ def _table(result: Minimized, out: TextIO, look: Look, written: str) -> None:
     if not look.quiet:
         _how(result, screen)
         screen.line()
-        for line in result.lines[:_LINES_SHOWN]:
+        shown = result.lines if look.verbose else result.lines[:LINES_SHOWN]
+        for line in shown:
             screen.line("  ", line)
-        if len(result.lines) > _LINES_SHOWN:
-            screen.line(f"  ... {len(result.lines) - _LINES_SHOWN} more lines")
+        if len(result.lines) > len(shown):
+            more = len(result.lines) - len(shown)
+            screen.line(f"  ... {more} more lines (--verbose shows them)")
         screen.line()
     screen.labelled("written", printable(written))
     if written.endswith(".jsonl"):

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from swasim.reporters import Look
-from swasim.reporters.block import write_findings, write_short
+from swasim.reporters.block import write_findings, write_in_full, write_short
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
 from swasim.reporters.wording import (
     counted,
@@ -65,7 +65,10 @@ def write_comparison(comparison: Comparison, out: TextIO, look: Look) -> None:
         if run.findings:
             screen.line()
             screen.line((run.allocator, "bold"), f": {findings_total(run)}")
-            write_short(run, screen)
+            if look.verbose:
+                write_in_full(run, screen)
+            else:
+                write_short(run, screen)
     screen.flush()
 
 

@@ -12,14 +12,13 @@ from swasim.reporters.screen import SEVERITY_STYLE, Screen
 from swasim.reporters.wording import counted, printable
 from swasim.triage import RECOGNISED, Fault, RankSeries, TriageReport
 
-FORMATS = ("table", "concise", "json")
 SCHEMA = 1
 _RANKS_SHOWN = 4
 _NAMES_SHOWN = 8
 
 
 def write(report: TriageReport, out: TextIO, look: Look, *, source: str, format: str) -> None:
-    """Write the report in one of `FORMATS`; `source` is the log as the user named it."""
+    """Write the report in one of `DIGEST_FORMATS`; `source` is the log as the user named it."""
     if format == "json":
         json.dump(document(report, source), out, indent=2)
         out.write("\n")
