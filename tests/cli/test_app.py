@@ -46,6 +46,15 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n  {verb} " in out
 
 
+def test_help_names_every_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.endswith(
+        "Exit codes: 0 clean, 1 findings, 2 usage, configuration or trace error, 3 a defect of"
+        " swasim, 130 interrupted, 141 the reader of the output went away."
+    )
+
+
 def test_help_of_a_verb_is_in_sections(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-h"]) == 0
     out = capsys.readouterr().out

@@ -42,6 +42,12 @@ def test_exit_status_and_output_are_those_of_the_command(tmp_path: Path) -> None
     assert list(tmp_path.glob("swasim-record*")) == []
 
 
+def test_options_behind_the_command_are_its_own(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    done = swasim(sys.executable, "-c", code, "-v", "--output", "x", "--", "y", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "['-v', '--output', 'x', '--', 'y']\n")
+
+
 def test_unknown_command_and_impossible_value_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
