@@ -44,7 +44,8 @@ def triage(
 ) -> None:
     """Say what the memory lines of a server log mean, and what to record next.
 
-    Exit codes: 0 no memory fault in the lines, 1 a memory fault, 2 nothing usable in the log.
+    Exit codes: 0 no memory fault in the lines, 1 a memory fault, 2 nothing usable in the log, or a
+    line that speaks of a memory fault in a shape that is not known here.
     """
     from swasim.commands import output as outputs
     from swasim.errors import UsageError
@@ -56,7 +57,12 @@ def triage(
         with open_log(log) as lines:
             report = read(lines, page_size=page_size)
         report_format.write(report, out, outputs.look(output, out), source=log, format=format)
-    if not report.recognised:
+    if report.unread is not None:
+        sentence = report_format.unread_sentence(report.unread, log)
+        if not report.found_fault and not exit_zero:
+            raise UsageError(sentence)
+        outputs.warn([sentence], output)
+    elif not report.recognised:
         raise UsageError(f"{log}: no line has a memory shape of a server log")
     if report.found_fault and not exit_zero:
         raise typer.Exit(1)

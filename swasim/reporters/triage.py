@@ -10,7 +10,7 @@ from swasim import __version__
 from swasim.reporters import Look
 from swasim.reporters.screen import SEVERITY_STYLE, Screen
 from swasim.reporters.wording import counted, printable
-from swasim.triage import RECOGNISED, Fault, RankSeries, TriageReport
+from swasim.triage import RECOGNISED, Fault, RankSeries, TriageReport, Unread
 
 SCHEMA = 1
 _RANKS_SHOWN = 4
@@ -43,6 +43,24 @@ def document(report: TriageReport, source: str) -> dict[str, Any]:
 
 def verdict(report: TriageReport) -> str:
     """The one line that a reader in a hurry needs."""
+    text = _judgement(report)
+    if report.unread is None:
+        return text
+    joint = ", " if report.found_fault else ", but "
+    number = report.unread.lines
+    speaking = "that speaks of one was" if number == 1 else "that speak of one were"
+    return f"{text}{joint}{counted(number, 'line')} {speaking} not understood"
+
+
+def unread_sentence(unread: Unread, source: str) -> str:
+    """Where the first line is that was not understood, and what to do."""
+    return (
+        f"{source}:{unread.first_line}: speaks of a memory fault, in a shape that is not known"
+        " here; read it yourself"
+    )
+
+
+def _judgement(report: TriageReport) -> str:
     if not report.recognised:
         return f"nothing recognised in {counted(report.lines, 'line')}"
     errors = sum(fault.severity == "error" for fault in report.faults)
@@ -60,6 +78,9 @@ def _concise(report: TriageReport, out: TextIO, source: str) -> None:
         kinds = ",".join(family.kind for family in fault.families)
         tag = f"{fault.severity}[{kinds}]"
         out.write(f"{printable(source)}:{fault.first_line}: {tag} {fault.headline}\n")
+    if report.unread is not None:
+        place = f"{printable(source)}:{report.unread.first_line}"
+        out.write(f"{place}: warning[unread] {printable(report.unread.example)}\n")
 
 
 def _table(report: TriageReport, out: TextIO, look: Look, source: str) -> None:
@@ -70,6 +91,8 @@ def _table(report: TriageReport, out: TextIO, look: Look, source: str) -> None:
         _write_recognised(screen)
     for number, fault in enumerate(report.faults, 1):
         _write_fault(number, fault, screen, look, source)
+    if report.unread is not None:
+        _write_unread(report.unread, screen, source)
     if report.next and not look.quiet:
         screen.line(("record next", "bold"))
         for step in report.next:
@@ -109,10 +132,7 @@ def _write_recognised(screen: Screen) -> None:
 def _write_fault(number: int, fault: Fault, screen: Screen, look: Look, source: str) -> None:
     style = SEVERITY_STYLE[fault.severity]
     screen.line(f"{number}. ", (fault.severity, style), " ", (fault.headline, "bold"))
-    where = f"{printable(source)}:{fault.first_line}"
-    if fault.lines > 1:
-        where += f", {counted(fault.lines, 'line')} up to {fault.last_line}"
-    screen.labelled("at", where)
+    screen.labelled("at", _place(fault, source))
     if fault.ranks:
         names = ", ".join(fault.ranks[:_NAMES_SHOWN])
         more = len(fault.ranks) - _NAMES_SHOWN
@@ -136,6 +156,21 @@ def _write_fault(number: int, fault: Fault, screen: Screen, look: Look, source: 
             screen.labelled("like", f"{issue.ref}: {issue.gist}")
             screen.line(" " * 12, issue.url)
     screen.line()
+
+
+def _write_unread(unread: Unread, screen: Screen, source: str) -> None:
+    lead = ("not understood", SEVERITY_STYLE["warning"])
+    screen.line(lead, ": a memory fault in a shape that is not known here")
+    screen.labelled("at", _place(unread, source))
+    screen.labelled("line", printable(unread.example))
+    screen.line()
+
+
+def _place(shown: Fault | Unread, source: str) -> str:
+    text = f"{printable(source)}:{shown.first_line}"
+    if shown.lines > 1:
+        text += f", {counted(shown.lines, 'line')} up to {shown.last_line}"
+    return text
 
 
 def _sum(series: RankSeries) -> str:

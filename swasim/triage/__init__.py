@@ -14,6 +14,7 @@ from swasim.triage.report import (
     Step,
     Terms,
     TriageReport,
+    Unread,
 )
 from swasim.triage.shapes import RECOGNISED
 
@@ -27,5 +28,6 @@ __all__ = [
     "Step",
     "Terms",
     "TriageReport",
+    "Unread",
     "triage",
 ]

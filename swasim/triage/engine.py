@@ -20,6 +20,7 @@ from swasim.triage.report import (
 from swasim.triage.shapes import PAGE_SIZE, PREFIX, Equation, clean, context_of, equations, usage
 from swasim.triage.signals import SIGNAL_WORDS, SIGNALS, Signal
 from swasim.triage.steps import next_steps
+from swasim.triage.unread import UnreadLines
 
 _CONTEXT_LINES = 12
 _MOST_RANKS = 512
@@ -84,6 +85,7 @@ class _Reader:
         self._context = ""
         self._context_left = 0
         self._unjudged = 0
+        self._unread = UnreadLines(_EXAMPLE_LENGTH)
 
     def feed(self, raw: str) -> None:
         """Take one line."""
@@ -93,14 +95,17 @@ class _Reader:
         if prefixes:
             self._rank = prefixes[-1].strip()
             self._context_left = 0
+            self._unread.close()
         elif self._context_left:
             self._context_left -= 1
         header = context_of(line)
         self._page_size(line)
         seen = self._equations(line)
         seen = self._signals(line) or seen
-        if not seen:
-            self._usage(line)
+        if seen:
+            self._unread.explain()
+        elif not self._usage(line):
+            self._unread.look(self._number, line)
         if header:
             self._context, self._context_left = header, _CONTEXT_LINES
 
@@ -165,15 +170,18 @@ class _Reader:
                 hits.ranks.add(self._rank)
         return seen
 
-    def _usage(self, line: str) -> None:
+    def _usage(self, line: str) -> bool:
         numbers = usage(line)
-        if numbers is not None:
-            self._shapes["usage"] += 1
-            self._pressure.add(numbers, self._number, self._rank, line.strip()[:_EXAMPLE_LENGTH])
+        if numbers is None:
+            return False
+        self._shapes["usage"] += 1
+        self._pressure.add(numbers, self._number, self._rank, line.strip()[:_EXAMPLE_LENGTH])
+        return True
 
     def report(self) -> TriageReport:
         """Sum up what was read."""
         page = self._pages.guess()
+        unread = self._unread.report()
         faults = [*self._equation_faults(page), *map(_signal_fault, self._hits.values())]
         faults.extend(self._pressure.faults())
         faults.sort(key=lambda fault: (_SEVERITIES[fault.severity], fault.first_line))
@@ -183,8 +191,9 @@ class _Reader:
             pool_totals=tuple(sorted(self._totals.items())),
             page=page,
             faults=tuple(faults),
-            next=next_steps(faults, page),
+            next=next_steps(faults, page, unread),
             cautions=self._cautions(),
+            unread=unread,
         )
 
     def _cautions(self) -> tuple[str, ...]:

@@ -141,6 +141,21 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """Lines that speak of a memory fault in a shape that is not known here.
+
+    Attributes:
+        lines, first_line, last_line: how many, and where (1-based).
+        example: the first of them, cut to 300 characters.
+    """
+
+    lines: int
+    first_line: int
+    last_line: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class TriageReport:
     """What the log shows.
 
@@ -152,6 +167,7 @@ class TriageReport:
         faults: worst first.
         next: what to record.
         cautions: sentences about what limits the reading (cut lines, mixed page sizes, …).
+        unread: lines that speak of a memory fault and were not understood; None: there are none.
     """
 
     lines: int
@@ -161,6 +177,7 @@ class TriageReport:
     faults: tuple[Fault, ...]
     next: tuple[Step, ...]
     cautions: tuple[str, ...] = ()
+    unread: Unread | None = None
 
     @property
     def recognised(self) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swasim.triage.report import Fault, PageGuess, Step
+from swasim.triage.report import Fault, PageGuess, Step, Unread
 
 _LAUNCH = "python -m sglang.launch_server …"
 
 
-def next_steps(faults: Sequence[Fault], page: PageGuess) -> tuple[Step, ...]:
+def next_steps(
+    faults: Sequence[Fault], page: PageGuess, unread: Unread | None = None
+) -> tuple[Step, ...]:
     """Commands in the order in which they help; empty where the log shows nothing."""
-    if not faults:
+    if not faults and unread is None:
         return ()
     steps = [
         Step(

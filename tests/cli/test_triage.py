@@ -112,3 +112,84 @@ def test_standard_input_is_read(
 def test_output_never_replaces_the_log(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["triage", str(log), "-o", str(log), "--force"]) == 2
     assert LEAK in log.read_text()
+
+
+UNREAD = "ValueError: pool memory leak detected! ring: free 3, lent 4, of 8\n"
+
+
+def unread_log(folder: Path, text: str = HEALTHY + UNREAD) -> str:
+    path = folder / "server.log"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_line_that_was_not_understood_gives_exit_2_and_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = unread_log(tmp_path)
+    assert run(["triage", path]) == 2
+    captured = capsys.readouterr()
+    assert UNREAD.strip() in captured.out
+    assert captured.out.rstrip().endswith(
+        "no memory fault in 1 recognised line, but 1 line that speaks of one was not understood;"
+        " 2 lines read"
+    )
+    assert captured.err == (
+        f"swasim: error: {path}:2: speaks of a memory fault, in a shape that is not known here;"
+        " read it yourself\n"
+    )
+
+
+def test_a_line_that_was_not_understood_is_in_every_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = unread_log(tmp_path)
+    assert run(["triage", path, "-f", "concise"]) == 2
+    assert capsys.readouterr().out == f"{path}:2: warning[unread] {UNREAD}"
+    assert run(["triage", path, "-f", "json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert document["found_fault"] is False
+    assert document["unread"] == {
+        "lines": 1,
+        "first_line": 2,
+        "last_line": 2,
+        "example": UNREAD.strip(),
+    }
+    assert run(["triage", path, "--quiet"]) == 2
+    assert UNREAD.strip() in capsys.readouterr().out
+
+
+def test_beside_a_fault_what_was_not_understood_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = unread_log(tmp_path, LEAK + UNREAD + UNREAD)
+    assert run(["triage", path]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"swasim: warning: {path}:2: speaks of a memory fault")
+    assert captured.out.rstrip().endswith(
+        "1 memory fault, 2 lines that speak of one were not understood; 3 lines read"
+    )
+
+
+def test_exit_zero_covers_what_was_not_understood(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["triage", unread_log(tmp_path), "--exit-zero"]) == 0
+    assert "warning: " in capsys.readouterr().err
+
+
+def test_a_log_with_nothing_else_is_not_called_foreign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = unread_log(tmp_path, "hello\n" + UNREAD)
+    assert run(["triage", path]) == 2
+    captured = capsys.readouterr()
+    assert f"{path}:2: speaks of a memory fault" in captured.err
+    assert "nothing recognised in 2 lines, but 1 line that speaks" in captured.out
+    assert "[swa] total=N, available=N" in captured.out
+
+
+def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["triage", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2 nothing usable in the log, or a line that speaks of a memory fault" in out

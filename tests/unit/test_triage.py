@@ -11,7 +11,7 @@ import pytest
 
 from swasim.errors import UsageError
 from swasim.sanitizer.kinds import KINDS
-from swasim.triage import Fault, TriageReport, triage
+from swasim.triage import Fault, TriageReport, Unread, triage
 from swasim.triage.meaning import RULES
 from swasim.triage.shapes import clean
 from swasim.triage.signals import SIGNALS
@@ -528,3 +528,84 @@ def test_a_missing_log_and_a_folder_are_named(tmp_path: Path) -> None:
         pass
     with pytest.raises(UsageError, match="is a directory"), open_log(str(tmp_path)):
         pass
+
+
+USAGE = "Decode batch, #running-req: 1, #token: 5, token usage: 0.10, "
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: pool memory leak detected! ring: free 3, lent 4, of 8",
+        "AssertionError: SWA Pool Mem Leak Detected! {'lost': 256}",
+        "[Mem Check (BUSY)] ring(full)=3/8",
+        "RuntimeError: KV double-free of page 7",
+        "use after free in sub-pool 1",
+        '  File "/opt/sglang/srt/mem_cache/allocator/swa.py", line 271, in free_swa',
+        '  File "/opt/sglang/srt/mem_cache/memory_pool.py", line 90, in free',
+    ],
+)
+def test_a_line_that_speaks_of_a_fault_in_an_unknown_shape_is_unread(line: str) -> None:
+    report = triage([USAGE, line, USAGE])
+    assert report.faults == ()
+    assert report.recognised == 2
+    assert report.unread == Unread(lines=1, first_line=2, last_line=2, example=line.strip())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no memory leak detected",
+        "[swa] unified ring (leak-check skipped): available=0, evictable=0, total=64",
+        "ServerArgs(enable_memory_leak_check=True, SGLANG_MEM_LEAK_CHECK=1)",
+        'File "/opt/sglang/srt/mem_cache/memory_pool.py", line 700, in _create_buffers',
+        "KV Cache is allocated. #tokens: 4096, K size: 1.00 GB, V size: 1.00 GB",
+        USAGE,
+    ],
+)
+def test_a_line_that_speaks_of_no_fault_is_not_unread(line: str) -> None:
+    assert triage([USAGE, line]).unread is None
+
+
+def test_a_header_is_read_where_its_numbers_follow() -> None:
+    report = triage(
+        [
+            "[2026-08-23 09:11:04 TP0] ValueError: pool memory leak detected!",
+            "full_leaked=0, swa_leaked=1",
+            "[swa] total=96, available=48, evictable=47, protected=0, session_held=0, uncached=0",
+            "[2026-08-23 09:11:05 TP0] SIGQUIT received",
+        ]
+    )
+    assert only(report).off == -1
+    assert report.unread is None
+
+
+def test_a_header_is_unread_where_the_next_record_comes_first() -> None:
+    report = triage(
+        [
+            "[2026-08-23 09:11:04 TP0] ValueError: pool memory leak detected!",
+            "[2026-08-23 09:11:05 TP0] Decode batch, #running-req: 1, token usage: 0.10, ",
+            "[swa] total=96, available=48, evictable=48, protected=0, session_held=0, uncached=0",
+            "[2026-08-23 09:11:06 TP0] ValueError: pool memory leak detected!",
+        ]
+    )
+    assert report.unread is not None
+    assert (report.unread.lines, report.unread.first_line, report.unread.last_line) == (2, 1, 4)
+
+
+def test_a_traceback_is_read_where_its_last_line_is() -> None:
+    report = triage(
+        [
+            'File "sglang/srt/mem_cache/allocator/swa.py", line 1, in free',
+            *["    some(frame)"] * 40,
+            "AssertionError: Committed KV cache already freed (self.kv_committed_len=15)",
+        ]
+    )
+    assert only(report).shape == "committed KV freed twice"
+    assert report.unread is None
+
+
+def test_what_follows_an_unread_line_is_to_record() -> None:
+    report = triage(["KV double free in ring 3"])
+    assert report.unread is not None
+    assert report.next[0].command.startswith("SWASIM_RECORD=")
