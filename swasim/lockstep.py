@@ -18,6 +18,7 @@ from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.scene import counted
 from swasim.timeline import TimelineRow
 from swasim.trace.events import Entry, compress, op_of
+from swasim.trace.reader import Batch
 
 TEXT_LIMIT = 120
 
@@ -102,8 +103,17 @@ class Lockstep:
 
     def step(self, entry: Entry) -> list[Step]:
         """One event on each allocator."""
-        steps = [replayer.step(entry) for replayer in self.replayers]
+        return self._held_together([replayer.step(entry) for replayer in self.replayers])
+
+    def step_at(self, batch: Batch, index: int) -> list[Step]:
+        """`step` of an event of a batch; each allocator may take its fast lane."""
+        passages = [replayer.advance(batch, index, index) for replayer in self.replayers]
+        return self._held_together([p.step for p in passages if p.step is not None])
+
+    def _held_together(self, steps: list[Step]) -> list[Step]:
+        """The steps; whether they part is noted."""
         if self.first_divergence is None:
+            entry = steps[0].entry
             parting = self._parting(steps)
             if parting is not None:
                 what, values = parting
@@ -187,6 +197,7 @@ def compare(
     tail: int | None = None,
     keep: Callable[[Finding], bool] | None = None,
     on_step: Callable[[Step], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> Comparison:
     """Replay a trace on several allocators in lockstep.
@@ -196,7 +207,8 @@ def compare(
         config: as for `replay`; its `allocator` is not used.
         allocators: registry names or "package.module:Class", two or more.
         stop_at_first: stop after the first event at which they part, or that has an error.
-        expect_idle, max_findings, every, tail, keep, on_step, settings: as for `replay`.
+        expect_idle, max_findings, every, tail, keep, on_step, on_progress, settings: as for
+            `replay`.
 
     Raises:
         UsageError: fewer than two allocators, or an unknown one.
@@ -214,17 +226,20 @@ def compare(
             for _ in allocators
         ]
         stopped = False
-        for entry in reader:
-            steps = lockstep.step(entry)
-            kinds = [c.take(step) for c, step in zip(collectors, steps, strict=True)]
-            interesting = any(map(is_interesting, steps, kinds))
-            for collector, step, found in zip(collectors, steps, kinds, strict=True):
-                collector.show(step, found, interesting=interesting)
-            if on_step is not None:
-                on_step(steps[0])
-            if stop_at_first and (lockstep.first_divergence or any(c.errors for c in collectors)):
-                stopped = True
+        for batch in reader.batches():
+            for at in range(len(batch)):
+                steps = lockstep.step_at(batch, at)
+                _collect(steps, collectors)
+                if on_step is not None:
+                    on_step(steps[0])
+                parted = lockstep.first_divergence or any(c.errors for c in collectors)
+                if stop_at_first and parted:
+                    stopped = True
+                    break
+            if stopped:
                 break
+            if on_progress is not None:
+                on_progress(batch.number + len(batch) - 1)
         cut = reader.truncated_line
         if not stopped:
             for collector, replayer in zip(collectors, lockstep.replayers, strict=True):
@@ -234,6 +249,14 @@ def compare(
             for collector, replayer in zip(collectors, lockstep.replayers, strict=True)
         )
         return _comparison(reader.path, runs, lockstep.first_divergence, warnings)
+
+
+def _collect(steps: Sequence[Step], collectors: Sequence[Collector]) -> None:
+    """Take one event over; a row that is interesting on one side is kept on all."""
+    kinds = [collector.take(step) for collector, step in zip(collectors, steps, strict=True)]
+    interesting = any(map(is_interesting, steps, kinds))
+    for collector, step, found in zip(collectors, steps, kinds, strict=True):
+        collector.show(step, found, interesting=interesting)
 
 
 def _comparison(

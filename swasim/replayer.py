@@ -19,6 +19,7 @@ from swasim.sanitizer.sanitizer import Sanitizer
 from swasim.sanitizer.scene import moment_of
 from swasim.trace import events as ev
 from swasim.trace.events import Entry, Expect, compress, op_of
+from swasim.trace.reader import Batch
 from swasim.trace.resolve import Resolved, Resolver, RowError
 
 
@@ -63,6 +64,18 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         return "refused" if allocation and self.effect.out is None else "ok"
 
 
+class Passage(msgspec.Struct, frozen=True, gc=False):
+    """Events carried out in a row.
+
+    Attributes:
+        passed: events before the step: calls that were answered, of which nothing is to be said.
+        step: the event behind them; None where the batch ended.
+    """
+
+    passed: int
+    step: Step | None
+
+
 class Replayer:
     """Carries events out on one allocator and holds them against the truth. Never prints.
 
@@ -97,6 +110,18 @@ class Replayer:
         twin.resolver = self.resolver.clone()
         twin.sanitizer = self.sanitizer.clone(twin.resolver.rows)
         return twin
+
+    def advance(self, batch: Batch, start: int, wanted: int) -> Passage:
+        """Carry out events of a batch from index `start` on.
+
+        Goes on to the first event of which something has to be said, at the latest to the one at
+        index `wanted`; that one is handed back as a step. With `wanted` equal to `start` this is
+        `step`.
+
+        Raises:
+            TraceError: as `step`, or an event is malformed; events before it are carried out.
+        """
+        return Passage(0, self.step(batch.entry(start)))
 
     def step(self, entry: Entry) -> Step:
         """Carry out one event.

@@ -63,6 +63,10 @@ class Timeline:
         """Whether an uninteresting event would be kept, so that its row is worth making."""
         return self._tail is not None or (event - 1) % self._stride == 0
 
+    def next_wanted(self, event: int) -> int:
+        """The first event from `event` on that `wants` says yes to, as things stand."""
+        return event if self._tail is not None else event + (1 - event) % self._stride
+
     def add(self, row: TimelineRow, *, interesting: bool) -> None:
         """Offer a row."""
         self._seen += 1
@@ -78,9 +82,9 @@ class Timeline:
                 keep = self._stride
                 self._ordinary = [r for r in self._ordinary if (r.event - 1) % keep == 0]
 
-    def skip(self) -> None:
-        """An event whose row was not worth making."""
-        self._seen += 1
+    def skip(self, events: int = 1) -> None:
+        """Events whose rows were not worth making."""
+        self._seen += events
 
     def mark(self, event: int, kind: str) -> None:
         """A finding about an earlier event: add it to the row, where that was kept."""

@@ -92,7 +92,7 @@ def compare(
             if config.show_config:
                 out.write(config_listing(resolved, format, names))
                 return
-            with watching(reader, output) as on_step:
+            with watching(reader, output) as on_progress:
                 result = run(
                     reader,
                     resolved.config,
@@ -100,7 +100,7 @@ def compare(
                     **checks.limits(),
                     **rows.limits(),
                     keep=acceptance.keeps,
-                    on_step=on_step,
+                    on_progress=on_progress,
                 )
             cut = cut_off(result.runs[0])
             warnings = [*resolved.warnings, *result.warnings, *acceptance.warnings, *cut]

@@ -16,7 +16,7 @@ from swasim.reporters import VIEW_FORMATS
 
 if TYPE_CHECKING:
     from swasim.config import SimConfig
-    from swasim.inspect.once import OnStep
+    from swasim.inspect.once import OnProgress
     from swasim.inspect.records import Inspection
     from swasim.trace.reader import TraceReader
 
@@ -87,8 +87,8 @@ def inspect(
             if config.show_config:
                 out.write(config_listing(resolved, format))
                 return
-            with watching(reader, output) as on_step:
-                found = _look(reader, resolved.config, at, page, slot, req, on_step)
+            with watching(reader, output) as on_progress:
+                found = _look(reader, resolved.config, at, page, slot, req, on_progress)
             outputs.warn([*resolved.warnings, *found.warnings], output)
             WRITERS[format](found, out, outputs.look(output, out))
 
@@ -107,15 +107,15 @@ def _look(
     pages: list[str] | None,
     slots: list[str] | None,
     req: str | None,
-    on_step: OnStep | None,
+    on_progress: OnProgress | None,
 ) -> Inspection:
     from swasim.inspect import once
     from swasim.inspect.target import page_target, slot_target
 
     if at is not None:
-        return once.inspect_moment(reader, config, at, on_step=on_step)
+        return once.inspect_moment(reader, config, at, on_progress=on_progress)
     if req is not None:
-        return once.inspect_row(reader, config, req, on_step=on_step)
+        return once.inspect_row(reader, config, req, on_progress=on_progress)
     targets = [page_target(text, config.geometry) for text in pages or ()]
     targets += [slot_target(text, config.geometry) for text in slots or ()]
-    return once.inspect_pages(reader, config, targets, on_step=on_step)
+    return once.inspect_pages(reader, config, targets, on_progress=on_progress)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from swasim.commands.options import OutputOptions
-from swasim.replayer import Step
 from swasim.trace.reader import TraceReader
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ STRIDE_EVENTS = 1024
 
 
 @contextlib.contextmanager
-def watching(
-    reader: TraceReader, options: OutputOptions
-) -> Iterator[Callable[[Step], None] | None]:
-    """A function to call after each step; None where no bar is wanted.
+def watching(reader: TraceReader, options: OutputOptions) -> Iterator[Callable[[int], None] | None]:
+    """A function to tell how many events are done; None where no bar is wanted.
 
     The bar appears after a second, on a terminal only, and is gone when the work is done.
     """
@@ -34,7 +31,7 @@ def watching(
         return
     bar = _Bar(reader)
     try:
-        yield bar.step_done
+        yield bar.events_done
     finally:
         bar.close()
 
@@ -43,13 +40,14 @@ class _Bar:
     def __init__(self, reader: TraceReader) -> None:
         self._reader = reader
         self._due = time.monotonic() + PATIENCE_SECONDS
+        self._next_look = STRIDE_EVENTS
         self._stack = contextlib.ExitStack()
         self._update: Callable[[int], None] | None = None
 
-    def step_done(self, step: Step) -> None:
-        number = step.entry.number
-        if number % STRIDE_EVENTS:
+    def events_done(self, number: int) -> None:
+        if number < self._next_look:
             return
+        self._next_look = number + STRIDE_EVENTS
         if self._update is not None:
             self._update(number)
         elif time.monotonic() >= self._due:

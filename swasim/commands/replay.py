@@ -59,14 +59,14 @@ def replay(
             if config.show_config:
                 out.write(config_listing(resolved, format))
                 return
-            with watching(reader, output) as on_step:
+            with watching(reader, output) as on_progress:
                 result = run(
                     reader,
                     resolved.config,
                     **checks.limits(),
                     **rows.limits(),
                     keep=acceptance.keeps,
-                    on_step=on_step,
+                    on_progress=on_progress,
                 )
             outputs.warn(
                 [*resolved.warnings, *result.warnings, *acceptance.warnings, *cut_off(result)],

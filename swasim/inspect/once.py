@@ -16,9 +16,10 @@ from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding, Moment
 from swasim.sanitizer.scene import moment_of
 from swasim.trace.events import Entry
-from swasim.trace.reader import TraceReader
+from swasim.trace.reader import Batch, TraceReader
 
-OnStep = Callable[[Step], None]
+OnProgress = Callable[[int], None]
+"""Is told now and then how many events are done."""
 
 
 class Watch(Protocol):
@@ -39,7 +40,7 @@ def walk(
     replayer: Replayer,
     watches: Sequence[Watch],
     *,
-    on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Moment:
     """Carry every event out under the eyes of `watches`; hands back the last one."""
     step: Step | None = None
@@ -49,8 +50,8 @@ def walk(
         step = replayer.step(entry)
         for watch in watches:
             watch.after(step)
-        if on_step is not None:
-            on_step(step)
+        if on_progress is not None:
+            on_progress(entry.number)
     return START if step is None else moment_of(step.entry, step.resolved)
 
 
@@ -66,18 +67,18 @@ def inspect_pages(
     config: SimConfig,
     targets: Sequence[Target],
     *,
-    on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Inspection:
     """The lives of pages and slots, all in one replay."""
     replayer = Replayer(config, trace_path=reader.path)
     watches = [PageWatch(replayer, target) for target in targets]
-    last = walk(reader, replayer, watches, on_step=on_step)
+    last = walk(reader, replayer, watches, on_progress=on_progress)
     conclude(replayer, watches, truncated=reader.truncated_line is not None)
     return _inspection(reader, config, *(watch.life(last) for watch in watches))
 
 
 def inspect_row(
-    reader: TraceReader, config: SimConfig, req: str, *, on_step: OnStep | None = None
+    reader: TraceReader, config: SimConfig, req: str, *, on_progress: OnProgress | None = None
 ) -> Inspection:
     """The row of one request and what concerned it.
 
@@ -86,13 +87,13 @@ def inspect_row(
     """
     replayer = Replayer(config, trace_path=reader.path)
     watch = RowWatch(replayer, req)
-    walk(reader, replayer, [watch], on_step=on_step)
+    walk(reader, replayer, [watch], on_progress=on_progress)
     conclude(replayer, [watch], truncated=reader.truncated_line is not None)
     return _inspection(reader, config, watch.view())
 
 
 def inspect_moment(
-    reader: TraceReader, config: SimConfig, event: int, *, on_step: OnStep | None = None
+    reader: TraceReader, config: SimConfig, event: int, *, on_progress: OnProgress | None = None
 ) -> Inspection:
     """Everything after one event; 0 is the initial state. Later events are not read.
 
@@ -101,17 +102,28 @@ def inspect_moment(
     """
     replayer = Replayer(config, trace_path=reader.path)
     step: Step | None = None
-    if event:
-        for entry in reader:
-            step = replayer.step(entry)
-            if on_step is not None:
-                on_step(step)
-            if entry.number == event:
-                break
-        last = 0 if step is None else step.entry.number
-        if last < event:
-            raise UsageError(no_such_event(event, last))
+    last = 0
+    for batch in reader.batches() if event else ():
+        step = _at_the_end(replayer, batch, event) or step
+        last = batch.number + len(batch) - 1
+        if on_progress is not None:
+            on_progress(last)
+        if last >= event:
+            break
+    if last < event:
+        raise UsageError(no_such_event(event, last))
     return _inspection(reader, config, state_view(replayer, step))
+
+
+def _at_the_end(replayer: Replayer, batch: Batch, event: int) -> Step | None:
+    """Carry out a batch up to an event; the step of that event, or None where it comes later."""
+    at, end = 0, event - batch.number
+    step = None
+    while at < min(end + 1, len(batch)):
+        passage = replayer.advance(batch, at, end)
+        at += passage.passed + (passage.step is not None)
+        step = passage.step
+    return step if at > end else None
 
 
 def no_such_event(event: int, events: int) -> str:

@@ -28,8 +28,8 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, patience: float) -> str:
     monkeypatch.setattr(progress, "PATIENCE_SECONDS", patience)
     monkeypatch.setenv("TERM", "xterm")
     reader = from_events(EVENTS)
-    with watching(reader, OutputOptions()) as on_step:
-        replay(reader, on_step=on_step)
+    with watching(reader, OutputOptions()) as on_progress:
+        replay(reader, on_progress=on_progress)
     return terminal.getvalue()
 
 
@@ -46,10 +46,10 @@ def test_quiet_and_no_progress_want_none(
     options: OutputOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with watching(from_events(EVENTS), options) as on_step:
-        assert on_step is None
+    with watching(from_events(EVENTS), options) as on_progress:
+        assert on_progress is None
 
 
 def test_without_a_terminal_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
-    with watching(from_events(EVENTS), OutputOptions()) as on_step:
-        assert on_step is None
+    with watching(from_events(EVENTS), OutputOptions()) as on_progress:
+        assert on_progress is None

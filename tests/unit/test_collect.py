@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from swasim.replayer import Step
 from swasim.run import replay
+from swasim.timeline import Timeline
 
 HEADER = {"swasim_trace": 1, "page_size": 4, "kv_size": 16, "kv_size_swa": 16}
 
@@ -42,3 +44,23 @@ def test_torch_without_numpy_is_silent() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_progress_is_told_the_number_of_the_last_event() -> None:
+    told: list[int] = []
+    replay([HEADER, *[{"op": "mark", "label": "tick"}] * 3], on_progress=told.append)
+    assert told == [1, 2, 3]
+
+
+def test_a_step_is_handed_over_for_every_event() -> None:
+    steps: list[Step] = []
+    events = [{"op": "free_swa", "indices": [4]}, {"op": "clear"}, {"op": "mark", "label": "tick"}]
+    replay([HEADER, *events], on_step=steps.append)
+    assert [(step.entry.number, step.result) for step in steps] == [(1, "ok"), (2, "ok"), (3, "")]
+
+
+def test_the_next_wanted_row_is_the_first_that_is_wanted() -> None:
+    every_fourth = Timeline(every=4)
+    assert [every_fourth.next_wanted(event) for event in range(1, 10)] == [1, *[5] * 4, *[9] * 4]
+    assert [every_fourth.wants(event) for event in (1, 5, 9)] == [True, True, True]
+    assert [Timeline(tail=2).next_wanted(event) for event in (1, 2, 3)] == [1, 2, 3]

@@ -241,9 +241,9 @@ def test_a_second_header_is_refused_wherever_reading_paused_between_the_two(
 ) -> None:
     monkeypatch.setattr(source, "LINES_AT_ONCE", 1)
     path = write(tmp_path, HEADER + HEADER)
-    for trace in (lambda: from_events([HEADER, HEADER]), lambda: open_trace(path)):
+    for source_of_two in (path, None):
         with pytest.raises(TraceError, match=":2:1: error: a second header"):
-            trace()
+            from_events([HEADER, HEADER]) if source_of_two is None else open_trace(source_of_two)
 
 
 def test_one_event_is_decoded_from_its_json() -> None:
