@@ -308,13 +308,11 @@ class Resolver:
                 kept, count = len(row), len(out)
             added = out[at : at + count]
             at += count
-            births = [self._number] * len(added)
             if kept == len(row.slots):
-                change = RowChange(req, kept, [], [], added, births, allocated=True)
+                change = RowChange(req, kept, [], [], added, allocated=True)
             else:
-                dropped, old_births = row.truncate(kept)
-                change = RowChange(req, kept, dropped, old_births, added, births, allocated=True)
-            row.extend(added, births)
+                change = RowChange(req, kept, *row.truncate(kept), added, allocated=True)
+            row.extend(added, [self._number] * len(added))
             changes.append(change)
         return tuple(changes)
 
@@ -398,7 +396,7 @@ class Resolver:
             row = self.rows[event.req] = Row()
         kept = len(row)
         row.extend(slots, births)
-        return RowChange(event.req, kept, added_slots=slots, added_births=births)
+        return RowChange(event.req, kept, added_slots=slots)
 
 
 def _grown(event: AnyEvent) -> list[ReqName]:

@@ -70,7 +70,7 @@ class RowChange(msgspec.Struct, frozen=True):
         req: the row.
         kept_len: tokens that stayed at the front.
         dropped_slots, dropped_births: slots that left its end (truncated, or the row forgotten).
-        added_slots, added_births: slots appended behind `kept_len`.
+        added_slots: slots appended behind `kept_len`.
         forgotten: the row is gone (`finish`, `clear`).
         allocated: the slots were appended by an allocation (not by `share`).
     """
@@ -80,6 +80,5 @@ class RowChange(msgspec.Struct, frozen=True):
     dropped_slots: list[int] = []
     dropped_births: list[int] = []
     added_slots: list[int] = []
-    added_births: list[int] = []
     forgotten: bool = False
     allocated: bool = False

@@ -59,8 +59,8 @@ def test_an_extend_defaults_to_the_end_of_each_row(player: Player) -> None:
     )
     assert (resolved.reqs, resolved.last_births) == (("A", "B"), [1, 0])
     assert changes == (
-        RowChange("A", 3, added_slots=[7, 12], added_births=[2, 2], allocated=True),
-        RowChange("B", 0, added_slots=[16, 17], added_births=[2, 2], allocated=True),
+        RowChange("A", 3, added_slots=[7, 12], allocated=True),
+        RowChange("B", 0, added_slots=[16, 17], allocated=True),
     )
     assert player.row("A") == ([4, 5, 6, 7, 12], [1, 1, 1, 2, 2], [1, 1, 1, 1, 1])
 
@@ -73,7 +73,7 @@ def test_an_extend_truncates_its_row_to_the_prefix_first(player: Player) -> None
     assert resolved.call is not None
     assert resolved.call.last_loc == [5]
     assert changes == (
-        RowChange("A", 2, [6, 7], [1, 1], added_slots=[9], added_births=[2], allocated=True),
+        RowChange("A", 2, [6, 7], [1, 1], added_slots=[9], allocated=True),
     )
     assert player.row("A")[0] == [4, 5, 9]
 
@@ -116,7 +116,7 @@ def test_a_plain_alloc_appends_to_its_row(player: Player) -> None:
     player.play('{"op":"alloc","need_size":2,"req":"A"}', [1, 2])
     resolved, changes = player.play('{"op":"alloc","need_size":1,"req":"A","pool":"full"}', [5])
     assert resolved == Resolved(Call(op="alloc", pool="full", need_size=1), ("A",))
-    assert changes == (RowChange("A", 2, added_slots=[5], added_births=[2], allocated=True),)
+    assert changes == (RowChange("A", 2, added_slots=[5], allocated=True),)
 
 
 def test_a_last_loc_that_the_event_gives_is_used_and_has_no_birth(player: Player) -> None:
@@ -214,7 +214,7 @@ def test_share_copies_slots_with_their_births_and_both_rows_hold_them(player: Pl
     player.play('{"op":"free","req":"cache","start":0,"end":1}')
     resolved, changes = player.play('{"op":"share","req":"B","from":"cache","end":3}')
     assert resolved == Resolved(None, ("B",), (0, 3))
-    assert changes == (RowChange("B", 0, added_slots=[4, 5, 6], added_births=[1, 1, 1]),)
+    assert changes == (RowChange("B", 0, added_slots=[4, 5, 6]),)
     assert player.row("B") == ([4, 5, 6], [1, 1, 1], [1, 1, 1])
     player.play('{"op":"alloc_extend","reqs":["B"],"seq_lens":[4]}', [9])
     player.play('{"op":"finish","req":"cache"}')
