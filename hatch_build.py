@@ -109,11 +109,8 @@ class Compilation:
             for name in (package, *(prefix + part.split()[0] for part in names.split(",") if part)):
                 yield self.root / (name.replace(".", "/") + ".pxd")
 
-    def compile_in_place(self) -> list[str]:
+    def compile_in_place(self) -> None:
         """Bring the compiled modules beside their sources up to date.
-
-        Returns:
-            Modules that were compiled or put in place; none where nothing had changed.
 
         Raises:
             CannotCompileError: no compiler, no headers or no Cython; no compiled module is left.
@@ -122,9 +119,8 @@ class Compilation:
         for path in self.strays():
             path.unlink()
         if not self.stale(self.in_place()):
-            return []
+            return
         with self.locked() as started:
-            wanting = self.stale(self.in_place())
             try:
                 self.bring_up_to_date(started)
             except CannotCompileError:
@@ -135,7 +131,6 @@ class Compilation:
                     os.utime(target, ns=(started, started))
                 else:
                     put_in_place(source, target)
-        return wanting
 
     def compile_apart(self) -> list[Path]:
         """Bring the compiled modules in the build folder up to date; says where they are."""
@@ -216,6 +211,7 @@ def translate_and_compile(modules: list[str], library: Path) -> None:
             compile_extensions([Extension("probe", ["build/probe.c"])], library.parent / "probe")
     except (Exception, SystemExit) as error:
         raise CannotCompileError(complaint(error, output)) from error
+    sys.stdout.writelines(f"compiling {module}\n" for module in modules)
     extensions = [
         Extension(
             module.removesuffix(".py").replace("/", "."),
@@ -324,14 +320,13 @@ def warning(error: BaseException) -> str:
 def main(root: Path) -> int:
     """Compile in place; 1 where the modules are wrong, 0 where this machine cannot compile."""
     try:
-        made = Compilation(root, MODULES).compile_in_place()
+        Compilation(root, MODULES).compile_in_place()
     except CannotCompileError as error:
         sys.stderr.write(f"warning: {warning(error)}\n")
         return 0
     except (Exception, SystemExit) as error:
         sys.stderr.write(f"error: cannot compile: {error}\n")
         return 1
-    sys.stdout.writelines(f"compiled {module}\n" for module in made)
     return 0
 
 

@@ -24,7 +24,7 @@ from typing import Annotated
 
 import typer
 
-from swasim import __version__
+from swasim import __version__, compiled
 from swasim.commands.allocators import allocators
 from swasim.commands.compare import compare
 from swasim.commands.explain import explain
@@ -85,7 +85,7 @@ for verb in (
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"swasim {__version__}")
+        typer.echo(f"swasim {__version__} ({compiled.describe()})")
         raise typer.Exit
 
 
@@ -98,7 +98,7 @@ def _global_options(
             "-V",
             callback=_print_version,
             is_eager=True,
-            help="Show the version and exit.",
+            help="Show the version and whether it is compiled, and exit.",
         ),
     ] = False,
 ) -> None:
@@ -206,7 +206,8 @@ def _report_defect(error: Exception, arguments: Sequence[str]) -> int:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     text = " ".join(str(error).split())[:200]
-    notice(f"internal error: {type(error).__name__}: {text} ({place}, swasim {__version__})")
+    version = f"swasim {__version__}, {compiled.describe()}"
+    notice(f"internal error: {type(error).__name__}: {text} ({place}, {version})")
     notice(
         "this is a defect of swasim, not of the trace or its allocator; please report the command,"
         " the trace, and what the same command prints with --verbose"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from swasim import __version__
+from swasim import __version__, compiled
 from swasim.commands.app import app, run
 from swasim.config import KEYS
 from swasim.errors import InternalError
@@ -36,7 +36,7 @@ def swasim(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
 
 def test_version_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-V"]) == 0
-    assert capsys.readouterr().out == f"swasim {__version__}\n"
+    assert capsys.readouterr().out == f"swasim {__version__} ({compiled.describe()})\n"
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +185,8 @@ def test_closed_standard_output_is_said() -> None:
 
 def test_python_m_is_the_command() -> None:
     finished = swasim("--version")
-    assert (finished.returncode, finished.stdout) == (0, f"swasim {__version__}\n")
+    told = f"swasim {__version__} ({compiled.describe()})\n"
+    assert (finished.returncode, finished.stdout) == (0, told)
 
 
 def test_a_terminal_that_cannot_show_a_sign_gets_an_escape(tmp_path: Path) -> None:

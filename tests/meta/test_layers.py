@@ -14,6 +14,7 @@ PACKAGE = ROOT / "swasim"
 
 RANKS = {
     "errors": 0,
+    "compiled": 0,
     "geometry": 0,
     "call": 1,
     "runs": 2,
