@@ -232,7 +232,6 @@ def habits_for(contract: Contract, config: SimConfig, window: int, rng: random.R
 def random_config(
     rng: random.Random,
     allocator: str,
-    page_size: int | None = None,
     given: Mapping[str, Any] | None = None,
     *,
     paged: bool = True,
@@ -240,14 +239,12 @@ def random_config(
     """Small pools of odd proportions, so that they run short often.
 
     Args:
-        page_size: None: any of `PAGE_SIZES`.
         given: configuration keys that are not left to chance; pools of theirs must be whole pages.
-        paged: page sizes above 1 are possible.
+        paged: the page size is any of `PAGE_SIZES`, unless it is given; False: it is 1.
     """
     fixed = dict(given or {})
-    if page_size is None:
-        page_size = rng.choice(PAGE_SIZES) if paged else 1
-    page_size = int(fixed.get("page_size", page_size))
+    any_size = rng.choice(PAGE_SIZES) if paged else 1
+    page_size = int(fixed.get("page_size", any_size))
     settings: dict[str, Any] = {
         "page_size": page_size,
         "kv_size": page_size * rng.randint(8, 48),

@@ -33,7 +33,7 @@ _JAX = re.compile(
 _TOTAL_VERSUS = re.compile(r"total_tokens=(-?\d+) vs self\.max_total_num_tokens=(-?\d+)")
 _PAIR = re.compile(r"([A-Za-z_][\w.]*(?:\(\))?)=(-?\d+)")
 _SET = re.compile(r"(leaked_\w+_pages)=\{([\d, ]*)")
-_USAGE = re.compile(r"(Prefill|Decode) batch\b")
+_USAGE = re.compile(r"(?:Prefill|Decode) batch\b")
 _USAGE_FIELD = re.compile(r"(#?[a-z][a-z -]*?): (-?\d+(?:\.\d+)?)(?=[,\s]|$)")
 
 _OLD_KEYS = {
@@ -78,12 +78,10 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A prefill or decode line: usages are fractions, tokens absolute, None where absent."""
+    """A prefill or decode line: usages are fractions, None where absent."""
 
-    phase: str
     full_usage: float | None
     swa_usage: float | None
-    swa_tokens: int | None
     running: int | None
     queued: int | None
 
@@ -196,10 +194,8 @@ def usage(line: str) -> Usage | None:
 
     full = real("full token usage")
     return Usage(
-        match[1].lower(),
         full if full is not None else real("token usage"),
         real("swa token usage"),
-        count("#swa token"),
         count("#running-req"),
         count("#queue-req"),
     )

@@ -117,7 +117,7 @@ def test_a_release_without_pages_is_played_at_page_size_1() -> None:
 
 def test_a_class_from_outside_is_played_with_nothing_taken_for_granted() -> None:
     name = "tests.support.tiny_allocator:TinyAllocator"
-    contract = contract_for(name, random_config(random.Random(0), name, 4))
+    contract = contract_for(name, random_config(random.Random(0), name, {"page_size": 4}))
     assert not contract.skips_unmapped
     assert not contract.drafts
 

@@ -29,7 +29,7 @@ CALLS = 100_000 if os.environ.get("CI") else 20_000
 
 
 def errors_of(allocator: str, page_size: int, seed: int, callers: str = "careful") -> list[str]:
-    config = random_config(random.Random(seed), allocator, page_size)
+    config = random_config(random.Random(seed), allocator, {"page_size": page_size})
     contract = contract_of(registry.profile(allocator))
     played = play(config, contract, seed, CALLS_PER_SEED, callers=callers)
     return [f"seed {seed}, event {f.at.event}: {f.kind}, {f.headline}" for f in played.errors]

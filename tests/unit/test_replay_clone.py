@@ -16,7 +16,7 @@ from swasim.replayer import Replayer
 @pytest.mark.parametrize("allocator", ["ideal", "buggy", "sglang-0.5.19", "fault:36646"])
 @pytest.mark.parametrize("page_size", [1, 4])
 def test_copy_and_original_find_and_return_the_same(allocator: str, page_size: int) -> None:
-    config = random_config(random.Random(5), allocator, page_size)
+    config = random_config(random.Random(5), allocator, {"page_size": page_size})
     entries = play(config, registry.profile(allocator), 5, 120).entries
     original = Replayer(config)
     copy = original.clone()
