@@ -26,10 +26,6 @@ class Checkpoints:
         self._spread: dict[int, bytes] = {}
         self._trail: dict[int, bytes] = {}
 
-    def __len__(self) -> int:
-        """Copies that are kept."""
-        return len(self._spread) + len(self._trail)
-
     def passing(self, event: int, replayer: Replayer, target: int) -> None:
         """`replayer` stands after `event`, on its way to `target`: keep a copy where it pays."""
         if not isinstance(replayer.allocator, CorePair):

@@ -54,11 +54,6 @@ class Inspector:
         self._step: Step | None = None
         self._event = 0
 
-    @property
-    def checkpoints(self) -> int:
-        """Copies of the replay that are kept; bounded, however long the trace."""
-        return len(self._checkpoints)
-
     def _start(self) -> Replayer:
         return Replayer(self.config, trace_path=self._path)
 

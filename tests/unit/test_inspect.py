@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from swasim.config import SimConfig
 from swasim.errors import UsageError
 from swasim.inspect import Inspector
+from swasim.inspect.checkpoints import Checkpoints
 from swasim.inspect.records import CellRun, MappingRun, Owner, PageLife, Peer, RowSummary, Span
+from swasim.replayer import Replayer
 from tests.support.vectors import DATA
 
 HEADER: dict[str, Any] = {"swasim_trace": 1, "page_size": 4, "kv_size": 24, "kv_size_swa": 24}
@@ -282,13 +285,22 @@ def test_rows_and_findings_survive_the_way_back() -> None:
     assert inspector.performed < 120
 
 
-def test_checkpoints_do_not_grow_with_the_trace() -> None:
+def test_going_back_does_not_start_over() -> None:
     trace = [HEADER, *[{"op": "mark", "label": "x"}] * 20_000]
     inspector = Inspector(trace)
     inspector.at(20_000)
-    assert inspector.checkpoints <= 56
     inspector.at(10_000)
     assert inspector.performed < 20_000 + 1024
+
+
+def test_copies_of_a_replay_do_not_grow_with_the_trace() -> None:
+    replayer = Replayer(SimConfig(page_size=4, kv_size=24, kv_size_swa=24))
+    checkpoints = Checkpoints()
+    for event in range(1, 20_001):
+        checkpoints.passing(event, replayer, 20_000)
+    checkpoints.arrived(20_000)
+    kept = {checkpoints.nearest_before(event) for event in range(1, 20_001)}
+    assert 16 < len(kept) <= 56
 
 
 def test_a_foreign_allocator_is_replayed_from_the_start() -> None:

@@ -72,9 +72,7 @@ def test_an_extend_truncates_its_row_to_the_prefix_first(player: Player) -> None
     )
     assert resolved.call is not None
     assert resolved.call.last_loc == [5]
-    assert changes == (
-        RowChange("A", 2, [6, 7], [1, 1], added_slots=[9], allocated=True),
-    )
+    assert changes == (RowChange("A", 2, [6, 7], [1, 1], added_slots=[9], allocated=True),)
     assert player.row("A")[0] == [4, 5, 9]
 
 
