@@ -311,15 +311,6 @@ def from_events(items: Iterable[Item], path: str = "<events>") -> TraceReader:
     return TraceReader(path, _pieces_of(items, path), None)
 
 
-def decode_event(data: bytes | str) -> AnyEvent:
-    """One event from its JSON, checked.
-
-    Raises:
-        TraceError: it is no event.
-    """
-    return next(iter(from_events([data], "<event>"))).event
-
-
 def _open_unbuffered(name: str) -> IO[bytes]:
     return open(name, "rb", buffering=0)
 

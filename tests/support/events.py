@@ -7,8 +7,15 @@ from typing import Any
 from swasim.collect import Replay
 from swasim.run import replay
 from swasim.sanitizer.findings import Finding
+from swasim.trace.events import AnyEvent
+from swasim.trace.reader import from_events
 
 Event = dict[str, Any]
+
+
+def event_of(line: str) -> AnyEvent:
+    """The event that a line of a trace means."""
+    return next(iter(from_events([line]))).event
 
 
 def extend(req: str, seq_len: int, prefix_len: int | None = None) -> Event:

@@ -16,7 +16,8 @@ import zstandard
 from swasim.errors import SwasimError, TraceError, UsageError
 from swasim.trace import source
 from swasim.trace.events import Alloc, Clear, Entry, Expect, ExpectOnly, Free, Header, expectation
-from swasim.trace.reader import Item, TraceReader, decode_event, from_events, open_trace
+from swasim.trace.reader import Item, TraceReader, from_events, open_trace
+from tests.support.events import event_of
 
 HEADER = b'{"swasim_trace":1,"page_size":4,"source":"sglang 0.5.12"}\n'
 ALLOC = b'{"op":"alloc","need_size":8,"out":[[4,12]]}\n'
@@ -247,13 +248,13 @@ def test_a_second_header_is_refused_wherever_reading_paused_between_the_two(
 
 
 def test_one_event_is_decoded_from_its_json() -> None:
-    assert decode_event('{"op":"free","indices":[8]}') == Free(indices=[8])
+    assert event_of('{"op":"free","indices":[8]}') == Free(indices=[8])
 
 
 def test_the_fields_of_an_expect_event_stand_beside_op_or_inside_expect() -> None:
-    beside = decode_event('{"op":"expect","full_available":4,"idle":true}')
-    inside = decode_event('{"op":"expect","expect":{"full_available":4,"idle":true}}')
-    both = decode_event('{"op":"expect","full_available":4,"expect":{"idle":true}}')
+    beside = event_of('{"op":"expect","full_available":4,"idle":true}')
+    inside = event_of('{"op":"expect","expect":{"full_available":4,"idle":true}}')
+    both = event_of('{"op":"expect","full_available":4,"expect":{"idle":true}}')
     wanted = Expect(full_available=4, idle=True)
     assert isinstance(beside, ExpectOnly)
     assert expectation(beside) == expectation(inside) == expectation(both) == wanted

@@ -9,8 +9,8 @@ import pytest
 from swasim.call import Call, Segment
 from swasim.errors import TraceError
 from swasim.trace.events import Entry, RowRange
-from swasim.trace.reader import decode_event
 from swasim.trace.resolve import Resolved, Resolver, RowChange, RowError
+from tests.support.events import event_of
 
 
 class Player:
@@ -22,7 +22,7 @@ class Player:
 
     def resolve(self, line: str) -> tuple[Entry, Resolved]:
         self.number += 1
-        entry = Entry(self.number, self.number + 1, decode_event(line))
+        entry = Entry(self.number, self.number + 1, event_of(line))
         return entry, self.resolver.resolve(entry)
 
     def play(self, line: str, out: list[int] | None = None) -> tuple[Resolved, Any]:

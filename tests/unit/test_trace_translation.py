@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from swasim.call import Call, Segment
 from swasim.trace.events import Entry
-from swasim.trace.reader import decode_event
 from swasim.trace.resolve import Resolver
+from tests.support.events import event_of
 
 
 def play(resolver: Resolver, line: str, out: list[int] | None = None) -> Call | None:
-    entry = Entry(1, 1, decode_event(line))
+    entry = Entry(1, 1, event_of(line))
     resolved = resolver.resolve(entry)
     resolver.commit(entry, resolved, out)
     return resolved.call

@@ -25,8 +25,9 @@ from swasim.trace.events import (
     compress,
     expand,
 )
-from swasim.trace.reader import decode_event, from_events, open_trace
+from swasim.trace.reader import from_events, open_trace
 from swasim.trace.writer import TraceWriter, encode_event, encode_header, write_trace
+from tests.support.events import event_of
 from tests.support.vectors import Vector, all_vectors
 
 HEADER = Header(swasim_trace=1, page_size=4)
@@ -75,8 +76,8 @@ def unpack_zstd(data: bytes) -> bytes:
     ],
 )
 def test_events_are_written_in_one_canonical_form(line: str, written: str) -> None:
-    assert encode_event(decode_event(line)).decode() == written
-    assert encode_event(decode_event(written)).decode() == written
+    assert encode_event(event_of(line)).decode() == written
+    assert encode_event(event_of(written)).decode() == written
 
 
 def test_the_header_keeps_only_what_it_says() -> None:
