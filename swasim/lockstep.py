@@ -18,7 +18,6 @@ from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.scene import counted
 from swasim.timeline import TimelineRow
 from swasim.trace.events import Entry, compress, op_of
-from swasim.trace.reader import Batch
 
 TEXT_LIMIT = 120
 
@@ -103,17 +102,8 @@ class Lockstep:
 
     def step(self, entry: Entry) -> list[Step]:
         """One event on each allocator."""
-        return self._held_together([replayer.step(entry) for replayer in self.replayers])
-
-    def step_at(self, batch: Batch, index: int) -> list[Step]:
-        """`step` of an event of a batch; each allocator may take its fast lane."""
-        passages = [replayer.advance(batch, index, index) for replayer in self.replayers]
-        return self._held_together([p.step for p in passages if p.step is not None])
-
-    def _held_together(self, steps: list[Step]) -> list[Step]:
-        """The steps; whether they part is noted."""
+        steps = [replayer.step(entry) for replayer in self.replayers]
         if self.first_divergence is None:
-            entry = steps[0].entry
             parting = self._parting(steps)
             if parting is not None:
                 what, values = parting
@@ -226,20 +216,16 @@ def compare(
             for _ in allocators
         ]
         stopped = False
-        for batch in reader.batches():
-            for at in range(len(batch)):
-                steps = lockstep.step_at(batch, at)
-                _collect(steps, collectors)
-                if on_step is not None:
-                    on_step(steps[0])
-                parted = lockstep.first_divergence or any(c.errors for c in collectors)
-                if stop_at_first and parted:
-                    stopped = True
-                    break
-            if stopped:
-                break
+        for entry in reader:
+            steps = lockstep.step(entry)
+            _collect(steps, collectors)
+            if on_step is not None:
+                on_step(steps[0])
             if on_progress is not None:
-                on_progress(batch.number + len(batch) - 1)
+                on_progress(entry.number)
+            if stop_at_first and (lockstep.first_divergence or any(c.errors for c in collectors)):
+                stopped = True
+                break
         cut = reader.truncated_line
         if not stopped:
             for collector, replayer in zip(collectors, lockstep.replayers, strict=True):
