@@ -115,8 +115,8 @@ def explore(
     """
     from swasim.commands import hunting
     from swasim.commands import output as outputs
+    from swasim.commands.progress import telling
     from swasim.commands.sources import config_listing
-    from swasim.explore import Progress
     from swasim.explore import explore as run
     from swasim.reporters import explore as report
 
@@ -128,12 +128,7 @@ def explore(
             out.write(config_listing(resolved, format))
             return
         outputs.warn(resolved.warnings, output)
-        with hunting.telling(output) as tell:
-
-            def progress(now: Progress) -> None:
-                if tell is not None:
-                    tell(report.progress_line(now))
-
+        with telling(output, report.progress_line) as progress:
             result = run(
                 resolved.config,
                 bounds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -133,9 +134,10 @@ def fuzz(
     """
     from swasim.commands import hunting
     from swasim.commands import output as outputs
+    from swasim.commands.progress import telling
     from swasim.commands.sources import config_listing
-    from swasim.fuzz import Progress, load
     from swasim.fuzz import fuzz as run
+    from swasim.fuzz import load
     from swasim.reporters import fuzz as report
 
     hunting.check_folder(search.save)
@@ -153,12 +155,7 @@ def fuzz(
             return
         outputs.warn(resolved.warnings, output)
         keeper = _Keeper(search, settings, state)
-        with hunting.telling(output) as tell:
-
-            def progress(now: Progress) -> None:
-                if tell is not None:
-                    tell(report.progress_line(now, keeper.before))
-
+        with telling(output, partial(report.progress_line, before=keeper.before)) as progress:
             result = run(
                 settings,
                 seed=keeper.next_seed,

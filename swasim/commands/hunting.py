@@ -1,17 +1,14 @@
-"""What `fuzz` and `explore` share: options, their configuration, one line of progress."""
+"""What `fuzz` and `explore` share: options and their configuration."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from swasim.commands.grouping import option
-from swasim.commands.options import ConfigOptions, OutputOptions, format_option
+from swasim.commands.options import ConfigOptions, format_option
 from swasim.reporters import SEARCH_FORMATS
 
 if TYPE_CHECKING:
@@ -21,8 +18,6 @@ SEARCH = "Search"
 FOUND, INTERRUPTED = 1, 130
 
 DEFAULT_FOLDER = "swasim-finds"
-BAR_PATIENCE_SECONDS = 1.0
-BAR_STEP_SECONDS = 0.2
 
 Save = Annotated[
     str,
@@ -77,30 +72,3 @@ def check_folder(folder: str) -> None:
 
     if folder != "-":
         finds.check_folder(folder)
-
-
-@contextlib.contextmanager
-def telling(options: OutputOptions) -> Iterator[Callable[[str], None] | None]:
-    """A function that shows one line of progress; None where nobody looks.
-
-    The line appears after a second, on a terminal only, and is gone when the search ends.
-    """
-    stream = sys.stderr
-    if options.quiet or options.no_progress or stream is None or not stream.isatty():
-        yield None
-        return
-    due = time.monotonic() + BAR_PATIENCE_SECONDS
-
-    def tell(text: str) -> None:
-        nonlocal due
-        now = time.monotonic()
-        if now >= due:
-            due = now + BAR_STEP_SECONDS
-            stream.write(f"\r\x1b[K{text}")
-            stream.flush()
-
-    try:
-        yield tell
-    finally:
-        stream.write("\r\x1b[K")
-        stream.flush()

@@ -104,12 +104,13 @@ def minimize(
     report. Ctrl-C stops the search and writes the best trace so far.
     """
     from swasim.commands import output as outputs
-    from swasim.commands.progress import searching
+    from swasim.commands.progress import telling
     from swasim.commands.shrinking import default_output, exporter, report
     from swasim.commands.sources import config_listing, locate_trace, read_files, resolve_config
     from swasim.errors import UsageError
     from swasim.minimize import CommandJudge
     from swasim.minimize import minimize as shrink
+    from swasim.reporters.minimize import progress_line
     from swasim.trace.reader import open_trace
 
     if search.test is not None and search.keep is not None:
@@ -127,7 +128,7 @@ def minimize(
             replace(output, output=where), inputs=read_files(path, config)
         ) as out:
             outputs.warn(resolved.warnings, output)
-            with searching(output) as progress:
+            with telling(output, progress_line) as progress:
                 result = shrink(
                     reader,
                     resolved.config,

@@ -1,22 +1,26 @@
-"""A progress bar on standard error, for work that a person waits for."""
+"""How far the work is, on standard error, where a person waits for it at a terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TextIO, TypeVar
 
 from swasim.commands.options import OutputOptions
 from swasim.trace.reader import TraceReader
 
-if TYPE_CHECKING:
-    from swasim.minimize import Progress
+Now = TypeVar("Now")
 
 PATIENCE_SECONDS = 1.0
+STEP_SECONDS = 0.1
 STRIDE_EVENTS = 1024
 """Events between two looks at the clock; the replay must not pay for the bar."""
+
+_CLEAR = "\r\x1b[K"
 
 
 @contextlib.contextmanager
@@ -25,8 +29,7 @@ def watching(reader: TraceReader, options: OutputOptions) -> Iterator[Callable[[
 
     The bar appears after a second, on a terminal only, and is gone when the work is done.
     """
-    wanted = not (options.quiet or options.no_progress)
-    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+    if not _is_watched(options):
         yield None
         return
     bar = _Bar(reader)
@@ -81,30 +84,49 @@ class _Bar:
 
 
 @contextlib.contextmanager
-def searching(options: OutputOptions) -> Iterator[Callable[[Progress], None] | None]:
+def telling(
+    options: OutputOptions, line_of: Callable[[Now], str]
+) -> Iterator[Callable[[Now], None] | None]:
     """A function to tell how far a search is; None where nobody looks.
 
-    One line on a terminal, rewritten now and then, and gone when the search ends.
+    One line, from a second on, on a terminal only; rewritten now and then, and gone at the end.
+
+    Args:
+        line_of: the line that says how far it is.
     """
-    stream = sys.stderr
-    if options.quiet or options.no_progress or stream is None or not stream.isatty():
+    if not _is_watched(options):
         yield None
         return
-    due = time.monotonic() + PATIENCE_SECONDS
-
-    def tell(progress: Progress) -> None:
-        nonlocal due
-        now = time.monotonic()
-        if now < due:
-            return
-        due = now + 0.1
-        text = f"{progress.doing}: {progress.events} of {progress.events_before} events"
-        text += f", {progress.replays} replays" if progress.replays else ""
-        stream.write(f"\r\x1b[K{text}")
-        stream.flush()
-
+    line = _Line(sys.stderr)
     try:
-        yield tell
+        yield lambda now: line.rewrite(lambda: line_of(now))
     finally:
-        stream.write("\r\x1b[K")
-        stream.flush()
+        line.clear()
+
+
+class _Line:
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._due = time.monotonic() + PATIENCE_SECONDS
+        self._shown = False
+
+    def rewrite(self, text: Callable[[], str]) -> None:
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + STEP_SECONDS
+            self._shown = True
+            # A line that wraps could not be taken back.
+            columns = shutil.get_terminal_size().columns - 1
+            self._terminal.write(f"{_CLEAR}{text()[:columns]}")
+            self._terminal.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            self._terminal.write(_CLEAR)
+            self._terminal.flush()
+
+
+def _is_watched(options: OutputOptions) -> bool:
+    wanted = not (options.quiet or options.no_progress)
+    is_screen = sys.stderr is not None and sys.stderr.isatty()
+    return wanted and is_screen and os.environ.get("TERM") != "dumb"

@@ -11,9 +11,15 @@ from swasim.reporters.screen import Screen, plain_table
 from swasim.reporters.wording import counted, printable
 
 if TYPE_CHECKING:
-    from swasim.minimize import Minimized
+    from swasim.minimize import Minimized, Progress
 
 LINES_SHOWN = 40
+
+
+def progress_line(now: Progress) -> str:
+    """How far a search is, on one line."""
+    replays = f", {counted(now.replays, 'replay')}" if now.replays else ""
+    return f"{now.doing}: {now.events} of {counted(now.events_before, 'event')}{replays}"
 
 
 def write(result: Minimized, out: TextIO, look: Look, written: str, format: str) -> None:
