@@ -82,6 +82,11 @@ class Compilation:
         found = {path for package in packages for path in (self.root / package).rglob("*" + SUFFIX)}
         return sorted(found.difference(self.in_place()))
 
+    def outdated(self) -> list[str]:
+        """Modules that stand compiled beside sources that were changed since."""
+        stale = self.stale(self.in_place())
+        return [module for module in stale if (self.root / compiled_name(module)).exists()]
+
     def stale(self, compiled: Iterable[Path]) -> list[str]:
         """Modules whose file in `compiled`, which goes with `modules`, is missing or too old."""
         pairs = zip(self.modules, compiled, strict=True)
@@ -244,7 +249,8 @@ def compile_extensions(extensions: list[Any], library: Path) -> None:
     command: Any = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib = str(library)
     command.build_temp = str(library.parent / f"temp.{PLATFORM}")
-    command.parallel = os.cpu_count()
+    # One by one where there is one: an error that crosses threads loses what it came from.
+    command.parallel = min(len(extensions), os.cpu_count() or 1) if len(extensions) > 1 else None
     command.force = True
     command.ensure_finalized()
     command.run()
@@ -278,12 +284,13 @@ def complaint(error: BaseException, output: list[str]) -> str:
     for line in output:
         if "error:" in line:
             return line.strip()
-    while error.__context__ is not None:
-        error = error.__context__
-    if isinstance(error, FileNotFoundError):
-        return f"there is no C compiler ({error.filename})"
-    if isinstance(error, subprocess.CalledProcessError):
-        return f"{error.cmd[0]} ends with exit status {error.returncode}"
+    reason: BaseException | None = error
+    while reason is not None:
+        if isinstance(reason, FileNotFoundError):
+            return f"there is no C compiler ({reason.filename})"
+        if isinstance(reason, subprocess.CalledProcessError):
+            return f"{reason.cmd[0]} ends with exit status {reason.returncode}"
+        reason = reason.__context__
     return str(error)
 
 

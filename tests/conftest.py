@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say it where the tests ran on compiled modules that are not those of the sources."""
+    try:
+        from hatch_build import MODULES, Compilation
+    except ImportError:  # an environment in which nothing is built, on a device perhaps
+        return
+    outdated = Compilation(Path(__file__).resolve().parents[1], MODULES).outdated()
+    if outdated:
+        terminalreporter.write_line(
+            f"These results are not those of the sources: {', '.join(outdated)} changed after being"
+            " compiled. `make compile`, or `make clean-compiled` to run them as they stand.",
+            yellow=True,
+        )
 
 
 @pytest.fixture(autouse=True)
