@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hatch_build import CC, MODULES, Compilation
+from hatch_build import CC, MODULES, Compilation, compiled_name
 from swasim import compiled
 from tests.support.vectors import BENCH, golden_vectors, recorded_radix
 
@@ -45,6 +45,17 @@ class Answer(NamedTuple):
     output: bytes
 
 
+@pytest.fixture(scope="module")
+def uncompiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout in which nothing is compiled."""
+    copy = tmp_path_factory.mktemp("uncompiled") / "checkout"
+    return shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+
+
+def environment(root: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def test_every_module_with_types_of_c_is_compiled_and_every_other_is_not() -> None:
     found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "swasim").rglob("*.pxd")}
     assert found == {module.removesuffix("py") + "pxd" for module in MODULES}
@@ -70,6 +81,27 @@ def test_the_compiled_modules_are_what_is_imported() -> None:
     assert compiled.describe() == "compiled"
 
 
+def test_tests_that_ran_on_an_outdated_module_say_so(uncompiled: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    outdated = uncompiled / compiled_name(MODULES[0])
+    outdated.touch()
+    os.utime(outdated, (0, 0))
+    told = []
+    for _ in range(2):
+        finished = subprocess.run(
+            [*command, "tests/unit/test_geometry.py"],
+            cwd=uncompiled,
+            env=environment(uncompiled),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        told.append(f"{MODULES[0]} changed after being compiled" in finished.stdout)
+        outdated.unlink(missing_ok=True)
+    assert told == [True, False]
+
+
 @pytest.mark.skipif(
     not os.environ.get("CI") or shutil.which(CC) is None, reason="in CI, where there is a compiler"
 )
@@ -93,17 +125,6 @@ def test_what_is_said_of_an_installation(
     for name in ("lane.pxd", "lane.py", "plain.py", "truth/book.pxd", "truth/book.py", *present):
         (tmp_path / name).touch()
     assert compiled.describe(tmp_path) == told
-
-
-@pytest.fixture(scope="module")
-def uncompiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout in which nothing is compiled."""
-    copy = tmp_path_factory.mktemp("uncompiled") / "checkout"
-    return shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
-
-
-def environment(root: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def version(root: Path) -> str:
