@@ -27,7 +27,7 @@ from typing import Any
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = ("swasim/runs.py",)
+MODULES = ("swasim/runs.py", "swasim/allocator/core/pages.py")
 
 DIRECTIVES = {
     "language_level": 3,

@@ -30,8 +30,7 @@ class Backwards(CorePair):
         effect.full_returned.reverse()
         if self.really and count:
             pages = self.full_attn_allocator.free_pages
-            first = [pages.popleft() for _ in range(count)]
-            pages.extendleft(first)
+            pages.put_front(pages.take(count)[::-1])
         return effect
 
 

@@ -2,19 +2,16 @@
 
 `TokenPool` is a pool at page size 1, `PagedPool` one of whole pages. Their lists are equal, entry
 by entry, to those of SGLang's TokenToKVPoolAllocator and PagedTokenToKVPoolAllocator.
-
-Free lists are deques: pages are taken from the front, paged pools return them to the front and
-token pools to the end, and each of these must cost the pages that move, not the pool.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
+from itertools import repeat
 from operator import add
 from typing import Self
 
+from swasim.allocator.core.pages import PageList
 from swasim.allocator.profile import Profile
 
 PoolLists = tuple[tuple[int, ...], tuple[int, ...]]
@@ -28,7 +25,7 @@ class CorePool:
         size: tokens in the pool.
         page_size, num_pages: tokens per page; pages, ids 1 … num_pages.
         free_pages: page ids in the order in which they are handed out.
-        staged_pages: freed page ids that wait to be sorted in.
+        staged_pages: freed page ids that wait to be sorted in. Both lists stay the same objects.
         taken, returned: page ids that the present call moved; the pair empties them.
     """
 
@@ -40,12 +37,13 @@ class CorePool:
         self.stages = profile.staged(need_sort)
         self.taken: list[int] = []
         self.returned: list[int] = []
+        self.free_pages, self.staged_pages = PageList(), PageList()
         self.clear()
 
     def clear(self) -> None:
         """Every page free, ascending; nothing staged, no group."""
-        self.free_pages: deque[int] = deque(range(1, self.num_pages + 1))
-        self.staged_pages: deque[int] = deque()
+        self.free_pages.replace(range(1, self.num_pages + 1))
+        self.staged_pages.replace(())
         self.in_group = False
         self.queue: list[int] = []
         self.page_queue: list[int] = []
@@ -67,11 +65,12 @@ class CorePool:
 
     def lists(self) -> PoolLists:
         """The two page lists as values."""
-        return tuple(self.free_pages), tuple(self.staged_pages)
+        return tuple(self.free_pages.tolist()), tuple(self.staged_pages.tolist())
 
     def replace_lists(self, lists: PoolLists) -> None:
         """Bring two page lists back."""
-        self.free_pages, self.staged_pages = deque(lists[0]), deque(lists[1])
+        self.free_pages.replace(lists[0])
+        self.staged_pages.replace(lists[1])
 
     def available_pages(self) -> int:
         """Free and staged entries, repeats counted."""
@@ -95,8 +94,7 @@ class CorePool:
     def merge_and_sort_free(self) -> None:
         """Put staged pages and free pages together, sorted."""
         if self.staged_pages:
-            self.free_pages = deque(sorted(chain(self.free_pages, self.staged_pages)))
-            self.staged_pages = deque()
+            self.free_pages.merge(self.staged_pages)
 
     def alloc(self, need_size: int) -> list[int] | None:
         """Hand slots out; see the subclasses."""
@@ -168,8 +166,7 @@ class CorePool:
         self.free_page_ids(pages)
 
     def _take(self, count_pages: int) -> list[int]:
-        pop = self.free_pages.popleft
-        pages = [pop() for _ in range(count_pages)]
+        pages = self.free_pages.take(max(count_pages, 0))
         self.taken += pages
         return pages
 
@@ -195,7 +192,7 @@ class TokenPool(CorePool):
         if self.in_group:
             self.queue += slots
             return
-        (self.staged_pages if self.stages else self.free_pages).extend(slots)
+        (self.staged_pages if self.stages else self.free_pages).put_back(slots)
         self.returned += slots
 
     def free_page_ids(self, pages: list[int]) -> None:
@@ -302,11 +299,11 @@ class PagedPool(CorePool):
     def _release(self, pages: list[int]) -> None:
         self.returned += pages
         if not self.stages:
-            self.free_pages.extendleft(reversed(pages))
+            self.free_pages.put_front(pages)
         elif self.profile.staged_order == "append":
-            self.staged_pages.extend(pages)
+            self.staged_pages.put_back(pages)
         else:
-            self.staged_pages.extendleft(reversed(pages))
+            self.staged_pages.put_front(pages)
 
     def _take_or_refuse(self, count_pages: int) -> list[int] | None:
         have = len(self.free_pages)

@@ -147,6 +147,8 @@ class ReleasingPair(PairState):
 
     def _slots_of(self, pages: Iterable[int]) -> list[int]:
         page_size = self.page_size
+        if page_size == 1:
+            return list(pages)
         return [slot for page in pages for slot in range(page * page_size, (page + 1) * page_size)]
 
     def _free_swa_pages(self, slots: list[int], skips_unmapped: bool) -> None:

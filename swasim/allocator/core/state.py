@@ -41,7 +41,8 @@ class PairState:
         )
         self.mapping = CoreMapping(
             profile.mapping_slots(geometry.kv_size, geometry.kv_size_swa, self.page_size),
-            trailing=profile.paged,
+            profile.paged,
+            self.page_size,
         )
         self.least_mapped = self.page_size if profile.padding == "page" else 1
         self.backups: dict[str, _Backup] = {}
@@ -63,11 +64,11 @@ class PairState:
     def state(self) -> AllocatorState:
         """Everything the pair holds, as plain values."""
         return AllocatorState(
-            full_free=list(self.full_attn_allocator.free_pages),
-            swa_free=list(self.swa_attn_allocator.free_pages),
-            full_staged=list(self.full_attn_allocator.staged_pages),
-            swa_staged=list(self.swa_attn_allocator.staged_pages),
-            mapping=self.mapping.entries.copy(),
+            full_free=self.full_attn_allocator.free_pages.tolist(),
+            swa_free=self.swa_attn_allocator.free_pages.tolist(),
+            full_staged=self.full_attn_allocator.staged_pages.tolist(),
+            swa_staged=self.swa_attn_allocator.staged_pages.tolist(),
+            mapping=self.mapping.entries.tolist(),
         )
 
     def clone(self) -> Self:
@@ -87,7 +88,7 @@ class PairState:
         return (
             self.full_attn_allocator.key(),
             self.swa_attn_allocator.key(),
-            tuple(self.mapping.entries),
+            self.mapping.entries.tobytes(),
             self.in_group,
             *(tuple(getattr(self, queue)) for queue in _QUEUES),
             tuple(sorted(self.backups.items())),
