@@ -39,3 +39,7 @@ cdef class RunEffect:
     cpdef void empty(self)
     @cython.locals(last=Py_ssize_t, before=int64_t)
     cpdef void entry_run(self, int64_t slot, int64_t peer, int64_t length)
+    @cython.locals(
+        spread=list, count=Py_ssize_t, index=Py_ssize_t, run=Py_ssize_t, first=int64_t, at=int64_t
+    )
+    cpdef list _spread(self, Ints firsts)

@@ -151,19 +151,27 @@ class RunEffect:
         self.peers.push(peer)
         self.lengths.push(length)
 
+    def _spread(self, firsts: Ints) -> list[int]:
+        """The runs that begin at `firsts`, with a list entry per slot."""
+        count = 0
+        for run in range(self.lengths.count):
+            count += self.lengths.at[run]
+        spread = [0] * count
+        index = 0
+        for run in range(self.lengths.count):
+            first = firsts.at[run]
+            for at in range(self.lengths.at[run]):
+                spread[index] = first + at
+                index += 1
+        return spread
+
     def to_effect(self, *, allocated: bool) -> Effect:
         """The same with a list entry per slot.
 
         Args:
             allocated: the call was an allocation, and returned the slots.
         """
-        mapped: list[int] = []
-        peers: list[int] = []
-        for run in range(self.slots.count):
-            length = self.lengths.at[run]
-            slot, peer = self.slots.at[run], self.peers.at[run]
-            mapped += range(slot, slot + length)
-            peers += range(peer, peer + length)
+        mapped, peers = self._spread(self.slots), self._spread(self.peers)
         unmapped = [0] * len(mapped)
         return Effect(
             out=mapped.copy() if allocated else None,
