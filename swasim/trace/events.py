@@ -343,6 +343,10 @@ def expand(indices: IndexList) -> list[int]:
 
 def compress(slots: list[int]) -> IndexList:
     """The shortest index list for `slots`: runs of two or more become `[start, end)`."""
+    if len(slots) > 1:
+        start, end = slots[0], slots[0] + len(slots)
+        if slots[-1] == end - 1 and slots == list(range(start, end)):
+            return [(start, end)]
     return canonical(list(slots))
 
 
