@@ -27,7 +27,12 @@ from typing import Any
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-MODULES = ("swasim/runs.py", "swasim/allocator/core/pages.py")
+MODULES = (
+    "swasim/runs.py",
+    "swasim/allocator/core/pages.py",
+    "swasim/sanitizer/entries.py",
+    "swasim/sanitizer/shadow.py",
+)
 
 DIRECTIVES = {
     "language_level": 3,

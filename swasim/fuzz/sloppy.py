@@ -242,9 +242,7 @@ class SloppyWorkload(Workload):
         slots = self.rows[owner.name].slots
         first = self._floor(owner.length - 1)
         start = slots[first] // self._size * self._size
-        peers = [
-            self.truth.mapping.entries.get(slot, 0) for slot in range(start, start + self._size)
-        ]
+        peers = self.truth.mapping.read(list(range(start, start + self._size)))
         if not self._has(1, 0) or not peers[0]:
             return None
         page = peers[0] // self._size * self._size

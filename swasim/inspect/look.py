@@ -44,7 +44,7 @@ def _peers(truth: Truth, target: Target) -> tuple[Peer, ...]:
     mapping, size = truth.mapping, truth.geometry.page_size
     counts: dict[int, list[int]] = {}
     for slot in _full_slots(truth, target):
-        swa_slot = mapping.entries.get(slot, UNMAPPED)
+        swa_slot = mapping.entry(slot)
         if swa_slot == UNMAPPED:
             continue
         other = swa_slot if target.pool == "full" else slot
@@ -60,7 +60,7 @@ def _full_slots(truth: Truth, target: Target) -> list[int]:
         slots = truth.mapping.slots_pointing_at(target.page)
         if target.slot is None:
             return slots
-        return [slot for slot in slots if truth.mapping.entries[slot] == target.slot]
+        return [slot for slot in slots if truth.mapping.entry(slot) == target.slot]
     return list(truth.geometry.slots_of(target.page)) if target.slot is None else [target.slot]
 
 

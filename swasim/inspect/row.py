@@ -32,7 +32,7 @@ def pieces(replayer: Replayer, row: Row) -> tuple[RowPiece, ...]:
 
 def _piece(truth: Truth, position: int, slot: int, birth: int, held: bool) -> RowPiece:
     size = truth.geometry.page_size
-    swa_slot = truth.mapping.entries.get(slot, UNMAPPED)
+    swa_slot = truth.mapping.entry(slot)
     page, since = _generation(truth, slot // size, birth)
     if page in ("released", "reused"):
         # Its slots may be mapped for somebody else: that is no peer of this row.

@@ -173,12 +173,10 @@ def _touched(replayer: Replayer, name: Pool, owners: _Owners) -> Iterator[CellRu
 
 
 def _mapping_runs(truth: Truth) -> Iterator[MappingRun]:
-    entries, stale = truth.mapping.entries, truth.mapping.stale
+    mapping, stale = truth.mapping, truth.mapping.stale
     run: MappingRun | None = None
-    for slot in sorted(entries):
-        swa_slot, is_stale = entries[slot], slot in stale
-        if swa_slot == UNMAPPED:
-            continue
+    for slot in mapping.mapped_slots():
+        swa_slot, is_stale = mapping.entry(slot), slot in stale
         if (
             run is not None
             and (slot, swa_slot) == (run.full[1] + 1, run.swa[1] + 1)
@@ -211,13 +209,14 @@ def _group(truth: Truth) -> GroupView | None:
 def _rows(replayer: Replayer) -> Iterator[RowSummary]:
     size = replayer.config.page_size
     mapping = replayer.sanitizer.truth.mapping
-    mapped = mapping.entries.keys() - mapping.stale.keys()
     for req, row in replayer.resolver.rows.items():
         yield RowSummary(
             req=str(req),
             length=len(row),
             full_pages=len({slot // size for slot in row.slots}),
-            mapped_tokens=sum(slot in mapped for slot in row.slots),
+            mapped_tokens=sum(
+                mapping.entry(slot) != UNMAPPED and slot not in mapping.stale for slot in row.slots
+            ),
             unheld_tokens=row.held.count(0),
             reads_back_to=reads_back_to(replayer, len(row)),
         )

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TextIO
 
+import msgspec
+
 from swasim import __version__
 from swasim.inspect.records import Inspection, PageLife, RowView, StateView
 from swasim.reporters import SCHEMA, Look
@@ -16,7 +18,7 @@ from swasim.reporters.pools import write_state
 from swasim.reporters.rowpages import write_row
 from swasim.reporters.screen import Screen
 from swasim.reporters.wording import counted, printable
-from swasim.sanitizer.findings import Finding
+from swasim.sanitizer.findings import Finding, Moment
 
 
 def write_table(inspection: Inspection, out: TextIO, look: Look) -> None:
@@ -66,6 +68,8 @@ def _plain(value: Any) -> Any:
     """A record as plain values; findings as every other format has them."""
     if isinstance(value, Finding):
         return finding_fields(value)
+    if isinstance(value, Moment):
+        return msgspec.structs.asdict(value)
     if dataclasses.is_dataclass(value):
         return {
             field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)

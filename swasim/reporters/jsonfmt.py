@@ -6,6 +6,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
+
 from swasim import __version__
 from swasim.reporters import SCHEMA, Look
 
@@ -55,7 +57,7 @@ def comparison_fields(comparison: Comparison) -> dict[str, Any]:
 
 def finding_fields(finding: Finding) -> dict[str, Any]:
     """A finding with its event laid flat: what most scripts want is at the top level."""
-    fields = dataclasses.asdict(finding)
+    fields: dict[str, Any] = msgspec.to_builtins(finding)
     at = fields.pop("at")
     cause_event = fields.pop("cause_at")
     first = {name: fields.pop(name) for name in ("kind", "severity", "pool", "page")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swasim.geometry import NO_LOC, PAD_PAGE, UNMAPPED, Pool
+from swasim.geometry import NO_LOC, PAD_PAGE, Pool
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.mapping import (
     apply_mapping_writes,
@@ -72,7 +72,7 @@ def _check_growth(scene: Scene) -> None:
     truth, births = scene.truth, scene.resolved.last_births
     size = truth.geometry.page_size
     full_pages, swa_pages = truth.full.pages, truth.swa.pages
-    entries = truth.mapping.entries
+    mapping = truth.mapping
     call = scene.call
     for i, last_loc in enumerate(call.last_loc):
         if last_loc == NO_LOC or (call.prefix_lens and call.seq_lens[i] == call.prefix_lens[i]):
@@ -86,9 +86,10 @@ def _check_growth(scene: Scene) -> None:
                 _report_dead_growth(scene, last_loc, page, record, trouble, birth)
                 continue
         if (last_loc + 1) % size:
-            peer = swa_pages.get(entries.get(last_loc, UNMAPPED) // size)
+            swa_page = mapping.entry(last_loc) // size
+            peer = swa_pages.get(swa_page)
             if peer is None or not peer.live:
-                _report_dead_peer(scene, last_loc, entries.get(last_loc, UNMAPPED) // size)
+                _report_dead_peer(scene, last_loc, swa_page)
 
 
 def _trouble(record: PageTruth | None, birth: int) -> str:
@@ -131,7 +132,7 @@ def _report_dead_peer(scene: Scene, last_loc: int, swa_page: int) -> None:
     record = truth.swa.peek(swa_page)
     stale = truth.mapping.stale.get(last_loc)
     full_record = truth.full.peek(last_loc // truth.geometry.page_size)
-    if last_loc not in truth.mapping.entries:
+    if not truth.mapping.entry(last_loc):
         record = None  # nothing points at the padding page: what happened to it explains nothing
     into = "padding page 0" if swa_page == PAD_PAGE else f"free page {swa_page}"
     scene.report(
@@ -256,8 +257,8 @@ def _renew_entries(scene: Scene, out: list[int]) -> None:
         out = out[len(out) - scene.call.swa_tail_len :]
     size = scene.truth.geometry.page_size
     written = set(scene.effect.swa_taken)
-    written |= {mapping.entries.get(loc, UNMAPPED) // size for loc in scene.call.last_loc}
-    renew_entries(scene, [s for s in out if mapping.entries.get(s, UNMAPPED) // size in written])
+    written |= {mapping.entry(loc) // size for loc in scene.call.last_loc}
+    renew_entries(scene, [s for s in out if mapping.entry(s) // size in written])
 
 
 def _check_inherited_entries(scene: Scene, out: list[int]) -> None:
@@ -266,8 +267,9 @@ def _check_inherited_entries(scene: Scene, out: list[int]) -> None:
     taken = set(scene.effect.full_taken)
     inherited: dict[int, list[int]] = {}
     for slot in out[: len(out) - scene.call.swa_tail_len]:
-        if slot in mapping.entries and slot not in mapping.stale and slot // size in taken:
-            inherited.setdefault(mapping.entries[slot] // size, []).append(slot)
+        peer = mapping.entry(slot)
+        if peer and slot not in mapping.stale and slot // size in taken:
+            inherited.setdefault(peer // size, []).append(slot)
     for page, slots in inherited.items():
         record = scene.truth.swa.peek(page)
         finding = scene.report(
@@ -307,7 +309,7 @@ def _check_unreached_peers(scene: Scene) -> None:
         return
     truth = scene.truth
     for page in scene.effect.swa_taken:
-        if page != PAD_PAGE and page not in truth.mapping.pointing:
+        if page != PAD_PAGE and not truth.mapping.entries_to(page):
             suspect_orphan(scene, page, f"SWA page {page} is taken and never mapped", [])
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from swasim.geometry import Pool
 
 Severity = Literal["error", "warning", "note"]
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One event, as provenance names it.
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    """One event, as provenance names it. Each event makes one, so it must be cheap to make.
 
     Attributes:
         event: 1-based event number; 0 is the initial state.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swasim.geometry import UNMAPPED
 from swasim.sanitizer.entries import MappingTruth
 from swasim.sanitizer.runs import page_runs, pages_of
 from swasim.sanitizer.scene import Scene, counted, short_list
@@ -44,18 +43,17 @@ def _write(
     Returns:
         Slots whose entry left a page, by SWA page; SWA pages at which an entry arrived.
     """
-    olds = list(map(mapping.entries.get, slots))
+    olds = mapping.read(slots)
     if not mapping.stale and len(set(slots)) == len(slots):
         size = mapping.page_size
-        if min(values) >= size and olds.count(None) == len(olds):
+        if min(values) >= size and not any(olds):
             mapping.add(slots, values)
             return {}, dict.fromkeys(pages_of(values, size))
-        known = [old for old in olds if old is not None]
-        if not any(values) and len(known) == len(olds):
+        if not any(values) and all(olds):
             cut_off: dict[int, list[int]] = {}
-            for start, end in page_runs(slots, known, size):
-                cut_off.setdefault(known[start] // size, []).extend(slots[start:end])
-            mapping.remove(slots, known)
+            for start, end in page_runs(slots, olds, size):
+                cut_off.setdefault(olds[start] // size, []).extend(slots[start:end])
+            mapping.remove(slots, olds)
             return cut_off, ()
     return _write_each(mapping, slots, values)
 
@@ -64,11 +62,11 @@ def _write_each(
     mapping: MappingTruth, slots: list[int], values: list[int]
 ) -> tuple[dict[int, list[int]], Iterable[int]]:
     """As `_write`, one after the other: of two writes to one entry the later stays."""
-    size, entries = mapping.page_size, mapping.entries
+    size = mapping.page_size
     cut_off: dict[int, list[int]] = {}
     targets: dict[int, None] = {}
     for slot, new in zip(slots, values, strict=True):
-        old = entries.get(slot, UNMAPPED)
+        old = mapping.entry(slot)
         if old // size != new // size or not new:
             if old and slot not in mapping.stale:
                 cut_off.setdefault(old // size, []).append(slot)
@@ -81,7 +79,7 @@ def _write_each(
 def renew_entries(scene: Scene, slots: list[int]) -> None:
     """Stale entries that were written anew with the value that they had: they hold again."""
     mapping, size = scene.truth.mapping, scene.truth.geometry.page_size
-    for page in {mapping.entries[slot] // size for slot in slots if slot in mapping.stale}:
+    for page in {mapping.entry(slot) // size for slot in slots if slot in mapping.stale}:
         scene.truth.swa.touch(page).mapped = scene.moment
     for slot in slots:
         mapping.stale.pop(slot, None)
@@ -95,12 +93,12 @@ def check_entries_set_again(scene: Scene) -> None:
     again = [
         slot
         for slot, swa_slot in zip(scene.call.full, scene.call.swa, strict=False)
-        if slot in mapping.stale and mapping.entries[slot] == swa_slot
+        if slot in mapping.stale and mapping.entry(slot) == swa_slot
     ]
-    for page in dict.fromkeys(mapping.entries[slot] // size for slot in again):
+    for page in dict.fromkeys(mapping.entry(slot) // size for slot in again):
         _arrive(scene, page)
     swa = scene.truth.swa
-    renew_entries(scene, [s for s in again if swa.touch(mapping.entries[s] // size).live])
+    renew_entries(scene, [s for s in again if swa.touch(mapping.entry(s) // size).live])
 
 
 def _arrive(scene: Scene, page: int) -> None:
@@ -209,7 +207,7 @@ def check_stale_entries(scene: Scene) -> None:
     """After a release: entries that still point at a page that was released."""
     mapping, swa = scene.truth.mapping, scene.truth.swa
     for page in dict.fromkeys(scene.effect.swa_returned):
-        if page not in mapping.pointing or not swa.is_real(page):
+        if not mapping.entries_to(page) or not swa.is_real(page):
             continue
         record = swa.touch(page)
         if record.live:
@@ -243,15 +241,14 @@ def check_cut_from_full(scene: Scene) -> None:
     size = truth.geometry.page_size
     for full_page in dict.fromkeys(scene.effect.full_returned):
         first = full_page * size
-        entries = truth.mapping.entries
-        if entries.keys().isdisjoint(range(first, first + size)):
+        if not truth.mapping.is_mapped(full_page):
             continue
-        peers = filter(None, map(entries.get, range(first, first + size)))
-        for page in {peer // size for peer in peers}:
+        peers = truth.mapping.read(list(range(first, first + size)))
+        for page in {peer // size for peer in peers if peer}:
             record = truth.swa.peek(page)
             if record is None or not record.live or record.queued or truth.is_reachable(page):
                 continue
-            slots = [s for s in range(first, first + size) if entries.get(s, 0) // size == page]
+            slots = [s for s, peer in enumerate(peers, first) if peer // size == page]
             suspect_orphan(
                 scene, page, f"full page {full_page} is released, its SWA peer {page} is not", slots
             )

@@ -194,9 +194,8 @@ def _report_padding(scene: Scene, pool: PoolTruth) -> None:
 
 
 def _unmapped_slots(scene: Scene) -> list[int]:
-    entries = scene.truth.mapping.entries
-    slots = scene.call.named_slots
-    return [s for s in slots if s not in entries][:64] if scene.call.pool is None else []
+    mapping, slots = scene.truth.mapping, scene.call.named_slots
+    return [s for s in slots if not mapping.entry(s)][:64] if scene.call.pool is None else []
 
 
 def _padding_owner_fault(scene: Scene, pool: PoolTruth) -> Finding | None:
@@ -205,7 +204,7 @@ def _padding_owner_fault(scene: Scene, pool: PoolTruth) -> Finding | None:
     Entries that read 0 point at nothing: then the release of page 0 is a fault of its own.
     """
     record = pool.peek(PAD_PAGE)
-    if record is None or pool.name == "full" or PAD_PAGE not in scene.truth.mapping.pointing:
+    if record is None or pool.name == "full" or not scene.truth.mapping.entries_to(PAD_PAGE):
         return None
     return record.fault if _slots_named(scene, pool, PAD_PAGE) else None
 
@@ -246,8 +245,8 @@ def _slots_named(scene: Scene, pool: PoolTruth, page: int) -> list[int]:
     slots = scene.call.named_slots
     if pool.name == "full" or scene.call.pool == "swa":
         return [s for s in slots if s // size == page]
-    entries = scene.truth.mapping.entries
-    return [s for s in slots if entries.get(s, -1) // size == page]
+    mapping = scene.truth.mapping
+    return [s for s in slots if (peer := mapping.entry(s)) and peer // size == page]
 
 
 def stale_cause(scene: Scene, pool: PoolTruth, page: int) -> Finding | None:
@@ -349,10 +348,9 @@ def _partial_pages(scene: Scene, named: Named) -> list[tuple[Pool, int, int, int
             found.append(("full", page, count, record.fill))
     if named.full:
         return found
-    entries = truth.mapping.entries
-    peers = [p for p in map(entries.get, dict.fromkeys(named.slots)) if p is not None]
+    peers = [peer for peer in truth.mapping.read(list(dict.fromkeys(named.slots))) if peer]
     for page, count in Counter(pages_of(peers, size)).items():
-        live = sum(truth.mapping.pointing.get(page, {}).values())
+        live = truth.mapping.entries_to(page)
         if page in named.swa and count < live:
             found.append(("swa", page, count, live))
     return found

@@ -2,15 +2,14 @@
 
 Pages that no call has touched are free and have no record, so memory and cost follow the calls
 and not the size of the pools. Everything here is page arithmetic on plain ints.
+
+This module is compiled where that is possible (`shadow.pxd` has its types).
 """
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
-
-import msgspec
 
 from swasim.geometry import PAD_PAGE, Geometry, Pool
 from swasim.sanitizer.entries import MappingTruth
@@ -21,7 +20,7 @@ PageLook: TypeAlias = tuple[PageState, Moment | None, int]
 """State, present owner's allocation, copies in the free list."""
 
 
-class PageTruth(msgspec.Struct, eq=False, gc=False):
+class PageTruth:
     """What is true of one page.
 
     Attributes:
@@ -33,23 +32,40 @@ class PageTruth(msgspec.Struct, eq=False, gc=False):
         allocated, released, mapped: last of each, whatever the present state.
         fault: the last finding about the page; see `damage`.
 
-    There may be hundreds of thousands; none can be part of a cycle, and a collector that walks over
-    them all would take as long as the checks.
+    There may be hundreds of thousands.
     """
 
-    live: bool = False
-    queued: Moment | None = None
-    copies: int = 1
-    fill: int = 0
-    held: bool = False
-    allocated: Moment | None = None
-    released: Moment | None = None
-    mapped: Moment | None = None
-    fault: Finding | None = None
+    __slots__ = (
+        "allocated",
+        "copies",
+        "fault",
+        "fill",
+        "held",
+        "live",
+        "mapped",
+        "queued",
+        "released",
+    )
+
+    def __init__(self, copies: int = 1) -> None:
+        self.live = False
+        self.queued: Moment | None = None
+        self.copies = copies
+        self.fill = 0
+        self.held = False
+        self.allocated: Moment | None = None
+        self.released: Moment | None = None
+        self.mapped: Moment | None = None
+        self.fault: Finding | None = None
 
     def clone(self) -> PageTruth:
         """A record that says the same and can change on its own."""
-        return copy(self)
+        twin = PageTruth.__new__(PageTruth)
+        twin.live, twin.queued, twin.copies = self.live, self.queued, self.copies
+        twin.fill, twin.held = self.fill, self.held
+        twin.allocated, twin.released = self.allocated, self.released
+        twin.mapped, twin.fault = self.mapped, self.fault
+        return twin
 
     @property
     def damage(self) -> Finding | None:
@@ -84,13 +100,24 @@ def state_of(live: bool, queued: Moment | None, copies: int) -> PageState:
 
 
 class PoolTruth:
-    """All pages of one pool, with the terms of `free + live + pending = size` kept current."""
+    """All pages of one pool, with the terms of `free + live + pending = size` kept current.
+
+    Attributes:
+        pages: the pages that calls have touched, in the order in which they first did.
+        by_id: those of them that the pool has, at their page ids; None elsewhere. It grows with the
+            highest page that is touched.
+        free_pages, live_pages, pending_pages: the terms.
+        excess, shortage: the findings that may explain too many or too few pages.
+        overflown: more was available than there is, and that has been told.
+        account_offset_pages: what the allocator's account is off by, and has been told.
+    """
 
     def __init__(self, name: Pool, size_pages: int) -> None:
         self.name: Pool = name
         self.label = "SWA" if name == "swa" else name
         self.size_pages = size_pages
         self.pages: dict[int, PageTruth] = {}
+        self.by_id: list[PageTruth | None] = []
         self.free_pages = size_pages
         self.live_pages = 0
         self.pending_pages = 0
@@ -102,10 +129,16 @@ class PoolTruth:
 
     def clone(self) -> PoolTruth:
         """A pool that says the same and can change on its own; without the last event's strips."""
-        twin = object.__new__(PoolTruth)
-        twin.__dict__.update(self.__dict__)
-        twin.pages = {page: record.clone() for page, record in self.pages.items()}
-        twin._before = {}
+        twin = PoolTruth(self.name, self.size_pages)
+        twin.by_id = [None] * len(self.by_id)
+        for page, record in self.pages.items():
+            twin.pages[page] = copy = record.clone()
+            if 0 <= page < len(twin.by_id):
+                twin.by_id[page] = copy
+        twin.free_pages, twin.live_pages = self.free_pages, self.live_pages
+        twin.pending_pages = self.pending_pages
+        twin.excess, twin.shortage = self.excess, self.shortage
+        twin.overflown, twin.account_offset_pages = self.overflown, self.account_offset_pages
         return twin
 
     @property
@@ -126,11 +159,19 @@ class PoolTruth:
         """The record of `page`, about to change in this event."""
         truth = self.pages.get(page)
         if truth is None:
-            truth = self.pages[page] = PageTruth()
-            if page == PAD_PAGE or page > self.size_pages:
-                truth.copies = 0
+            truth = self._meet(page)
         if page not in self._before:
             self._before[page] = (truth.live, truth.queued, truth.allocated, truth.copies)
+        return truth
+
+    def _meet(self, page: int) -> PageTruth:
+        """The record of a page that no call has touched."""
+        truth = self.pages[page] = PageTruth(0 if page == PAD_PAGE or page > self.size_pages else 1)
+        if 0 <= page <= self.size_pages:
+            if page >= len(self.by_id):
+                room = min(max(page + 1, 2 * len(self.by_id), 64), self.size_pages + 1)
+                self.by_id += [None] * (room - len(self.by_id))
+            self.by_id[page] = truth
         return truth
 
     def is_fresh(self, pages: list[int]) -> bool:
@@ -230,7 +271,7 @@ class PoolTruth:
 
     def look_at(self, page: int) -> PageLook:
         """How `page` looks now."""
-        truth = self.pages.get(page)
+        truth = self.peek(page)
         if page == PAD_PAGE:
             return "padding", None, truth.copies if truth else 0
         return truth.look() if truth else ("free", None, 1)
@@ -297,12 +338,12 @@ class Truth:
         self.geometry = geometry
         self.full = PoolTruth("full", geometry.full_pages)
         self.swa = PoolTruth("swa", geometry.swa_pages)
-        self.mapping = MappingTruth(geometry.page_size)
+        self.mapping = MappingTruth(geometry)
         self.group: FreeGroup | None = None
 
     def clone(self) -> Truth:
         """A truth that says the same and can change on its own."""
-        twin = object.__new__(Truth)
+        twin = Truth.__new__(Truth)
         twin.geometry = self.geometry
         twin.full = self.full.clone()
         twin.swa = self.swa.clone()
@@ -318,7 +359,7 @@ class Truth:
         """Everything is free and unmapped again, as at the start. An open group stays open."""
         self.full = PoolTruth("full", self.geometry.full_pages)
         self.swa = PoolTruth("swa", self.geometry.swa_pages)
-        self.mapping = MappingTruth(self.geometry.page_size)
+        self.mapping = MappingTruth(self.geometry)
         if self.group is not None:
             self.group = FreeGroup(self.group.opened)
 
@@ -332,8 +373,8 @@ class Truth:
         record = self.swa.peek(swa_page)
         if record is not None and record.held:
             return True
-        pages = self.full.pages
-        return any(
-            (owner := pages.get(p)) is not None and owner.live
-            for p in self.mapping.pointing.get(swa_page, ())
-        )
+        for full_page in self.mapping.pointing_at(swa_page):
+            owner = self.full.peek(full_page)
+            if owner is not None and owner.live:
+                return True
+        return False

@@ -120,7 +120,7 @@ class Steady:
             truth.swa.take(swa_page, moment).mapped = moment
             slot, peer = page * size, swa_page * size
             batch.written_slots[index], batch.written_peers[index] = slot, peer
-            truth.mapping.add_first(slot, peer)
+            truth.mapping.add([slot], [peer])
         batch.due[batch.steps + 1 + size] = batch.due.pop(batch.steps + 1)
 
     def _is_page_release(
@@ -138,14 +138,14 @@ class Steady:
         if batch is not None and page in batch.full_pages:
             return False
         record = truth.swa.pages.get(swa_page)
-        if record is None or not record.live or mapping.pointing.get(swa_page) != {page: size}:
+        if record is None or not record.live or mapping.pointing_at(swa_page) != {page: size}:
             return False
         if first % size or slots != list(range(first, first + size)):
             return False
         if not self._agree(effect, 0, 1):
             return False
         truth.begin_event()
-        mapping.remove_page(page, swa_page)
+        mapping.remove(slots, effect.mapped_from)
         truth.swa.put(swa_page, moment_of(entry, resolved))
         return True
 
@@ -170,7 +170,7 @@ class Steady:
         self._leave(self._batch, set(last_loc))
         old, self._batch = self._batch, None
         known = {} if old is None else {slot: at for at, slot in enumerate(old.slots)}
-        entries = self._truth.mapping.entries
+        mapping = self._truth.mapping
         peers: list[int] = []
         written: list[tuple[int, int]] = []
         for slot in last_loc:
@@ -179,7 +179,7 @@ class Steady:
                 peers.append(old.peers[at])
                 written.append((old.written_slots[at], old.written_peers[at]))
             else:
-                peer = entries.get(slot, -1)
+                peer = mapping.entry(slot) or -1
                 if not self._is_unmapped(slot + 1, slot - slot % size + size):
                     peer = -1
                 peers.append(peer)
@@ -194,7 +194,7 @@ class Steady:
 
     def _is_unmapped(self, start: int, end: int) -> bool:
         """Whether no slot in `[start, end)` has an entry yet."""
-        return self._truth.mapping.entries.keys().isdisjoint(range(start, end))
+        return not any(self._truth.mapping.read(list(range(start, end))))
 
     def _owns(self, pool: PoolTruth, slots: list[int]) -> bool:
         """Whether each slot lies on a live page of the pool, and no two on the same."""
@@ -265,11 +265,9 @@ class Steady:
         truth, size = self._truth, self._size
         peer, written_peer = batch.peers[index], batch.written_peers[index]
         page, swa_page = slot // size, peer // size
-        mapping = truth.mapping
-        mapping.entries.update(
-            zip(range(written + 1, slot + 1), range(written_peer + 1, peer + 1), strict=True)
+        truth.mapping.add(
+            list(range(written + 1, slot + 1)), list(range(written_peer + 1, peer + 1))
         )
-        mapping.pointing[swa_page][page] += slot - written
         record = truth.full.pages[page]
         record.fill = max(record.fill, slot % size + 1)
         truth.swa.pages[swa_page].mapped = moment

@@ -148,7 +148,7 @@ class Window:
         if suspect is not None:
             scene.findings.append(suspect)
             return
-        swa_page = scene.truth.mapping.entries.get(slot, UNMAPPED) // self._page_size
+        swa_page = scene.truth.mapping.entry(slot) // self._page_size
         scene.report(
             "window-violation",
             f"req {change.req} needs position {position}, whose SWA peer is gone",
@@ -177,7 +177,7 @@ class Window:
         slots = self._rows[req].slots
         for position in range(start, end):
             slot = slots[position]
-            swa_slot = mapping.entries.get(slot, UNMAPPED)
+            swa_slot = mapping.entry(slot)
             record = swa.peek(swa_slot // self._page_size)
             if swa_slot == UNMAPPED or record is None or not record.live or slot in mapping.stale:
                 return position

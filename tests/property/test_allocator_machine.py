@@ -133,7 +133,8 @@ class AllocatorMachine(RuleBasedStateMachine):
             return
         truth = self.replayer.sanitizer.truth
         size = self.replayer.config.page_size
-        for slot, swa_slot in truth.mapping.entries.items():
+        for slot in truth.mapping.mapped_slots():
+            swa_slot = truth.mapping.entry(slot)
             record = truth.swa.peek(swa_slot // size)
             assert record is not None
             assert record.live, f"slot {slot} leads to SWA slot {swa_slot}"

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-import msgspec
 import pytest
 
 from swasim.allocator.registry import build
@@ -15,7 +14,6 @@ from swasim.replayer import Replayer
 from swasim.sanitizer import steady
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.sanitizer import Sanitizer
-from swasim.sanitizer.shadow import PoolTruth
 from swasim.trace.events import (
     AllocDecode,
     AllocExtend,
@@ -27,6 +25,7 @@ from swasim.trace.events import (
     op_of,
 )
 from swasim.trace.reader import open_trace
+from tests.support.truth import knowledge
 from tests.support.vectors import BENCH
 
 CONFIG = SimConfig(page_size=4, kv_size=400, kv_size_swa=200, allocator="fixed")
@@ -102,24 +101,6 @@ def again(config: SimConfig, events: Iterator[Entry]) -> tuple[Sanitizer, list[F
     replayer = Replayer(config)
     findings = [finding for entry in events for finding in replayer.step(entry).findings]
     return replayer.sanitizer, findings
-
-
-def knowledge(sanitizer: Sanitizer) -> list[object]:
-    """All that the truth holds, comparable."""
-    truth = sanitizer.truth
-
-    def pages(pool: PoolTruth) -> dict[int, dict[str, object]]:
-        return {page: msgspec.structs.asdict(record) for page, record in pool.pages.items()}
-
-    return [
-        pages(truth.full),
-        pages(truth.swa),
-        truth.full.free_pages,
-        truth.swa.free_pages,
-        truth.mapping.entries,
-        truth.mapping.pointing,
-        truth.mapping.stale,
-    ]
 
 
 @pytest.fixture

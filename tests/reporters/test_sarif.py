@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 from swasim.collect import Replay
@@ -98,7 +99,7 @@ def test_a_result_says_what_where_and_why() -> None:
 
 
 def test_an_event_without_a_line_has_no_region() -> None:
-    at = replace(factories.partial_free().at, line=0)
+    at = msgspec.structs.replace(factories.partial_free().at, line=0)
     finding = replace(factories.partial_free(), at=at)
     (result,) = document(factories.buggy_replay(findings=(finding,)))["runs"][0]["results"]
     assert "region" not in result["locations"][0]["physicalLocation"]
