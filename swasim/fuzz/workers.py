@@ -1,7 +1,8 @@
 """Processes that play seeds, and that end when they should: at Ctrl-C, and with their parent.
 
 A pool by itself waits for what it has begun, which may be hours; a worker that is still loading
-answers Ctrl-C with a traceback; and a worker whose parent was killed would wait for ever.
+answers Ctrl-C with a traceback, and so does one whose parent is stopped while it starts it; and a
+worker whose parent was killed would wait for ever. So signals are for the parent alone.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ R = TypeVar("R")
 PATIENCE_SECONDS = 5.0
 """A worker that was told to end and is stuck inside an allocator is killed after so long."""
 
+_SIGNALS = {
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+}
+
 _over: Event | None = None
 """In a worker: set when its parent wants nothing more."""
 
@@ -37,7 +42,9 @@ class Workers:
 
     def __init__(self, jobs: int) -> None:
         context = get_context("spawn")
-        self._over = context.Event()
+        # Makes the process that tracks semaphores, which would say much when it is stopped.
+        with _signals_held_back():
+            self._over = context.Event()
         self._others = set(active_children())
         self._pool = ProcessPoolExecutor(
             jobs, mp_context=context, initializer=_begin, initargs=(self._over,)
@@ -48,8 +55,8 @@ class Workers:
 
     def submit(self, work: Callable[P, R], /, *arguments: P.args, **named: P.kwargs) -> Future[R]:
         """Have `work` done by one of them."""
-        # A process takes over what its parent holds back: so it is deaf to Ctrl-C from the start.
-        with _interrupts_held_back():
+        # A process takes over what its parent holds back: so it is deaf to them from the start.
+        with _signals_held_back():
             return self._pool.submit(work, *arguments, **named)
 
     def __exit__(
@@ -58,7 +65,7 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with _interrupts_held_back():
+        with _signals_held_back():
             self._over.set()
             children = set(active_children()) - self._others
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -78,7 +85,8 @@ def wanted_no_more() -> bool:
 def _begin(over: Event) -> None:
     global _over
     _over = over
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
 
 
@@ -99,13 +107,13 @@ def _end(children: set[BaseProcess]) -> None:
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C waits until the end of the context; where the system cannot do that, it does not."""
+def _signals_held_back() -> Iterator[None]:
+    """Signals wait until the end of the context; where the system cannot do that, they do not."""
     mask = getattr(signal, "pthread_sigmask", None)
     if mask is None:
         yield
         return
-    before = mask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = mask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:

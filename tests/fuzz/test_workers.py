@@ -1,4 +1,4 @@
-"""The processes of `--jobs`: deaf to Ctrl-C from the start, and gone when nobody wants them."""
+"""The processes of `--jobs`: deaf to signals from the start, and gone when nobody wants them."""
 
 from __future__ import annotations
 
@@ -67,14 +67,56 @@ def _wait_for_children(process: subprocess.Popen[str], count: int) -> list[str]:
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
 
 
+SIGNAL_WHILE_STARTING = """
+import os, signal, sys
+from swasim.fuzz.workers import Workers
+
+def leave(*_):
+    raise KeyboardInterrupt
+
+number = int(sys.argv[1])
+signal.signal(number, leave)
+try:
+    with Workers(1) as workers:
+        start = workers._pool.submit
+        def submit(work):
+            os.kill(os.getpid(), number)
+            print("started", flush=True)
+            return start(work)
+        workers._pool.submit = submit
+        workers.submit(os.getpid)
+        print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_waits_until_a_process_is_started(number: int) -> None:
+    finished = subprocess.run(
+        [sys.executable, "-c", SIGNAL_WHILE_STARTING, str(int(number))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (finished.stdout, finished.stderr) == ("started\ninterrupted\n", "")
+
+
 @needs_proc
 @pytest.mark.slow
-def test_ctrl_c_while_the_processes_are_loading_gives_no_traceback() -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_while_the_processes_are_loading_gives_no_traceback(
+    number: int, code: int
+) -> None:
     process = _fuzz("--budget", "600", "--jobs", "2")
     _wait_for_children(process, 2)  # One of them is the tracker of semaphores.
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err) == (code, "")
     assert "interrupted" in out
 
 
