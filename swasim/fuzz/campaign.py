@@ -178,6 +178,7 @@ class _Hunt:
         self.seen = set(known)
         self.finds: list[Find] = []
         self.seeds = self.calls = self.repeats = self.excused = 0
+        self.interrupted = False
         self.started = time.monotonic()
 
     def take(self, played: Played) -> bool:
@@ -187,6 +188,7 @@ class _Hunt:
         if played.failed is not None and rough not in self.seen:
             seconds = time.monotonic() - self.started
             find = find_of(played.failed, self.settings.against, seconds)
+            self.interrupted = find.interrupted
         # A seed whose find was not made out is not done: counted from here on only.
         self.seeds += 1
         self.calls += played.events
@@ -257,7 +259,7 @@ def fuzz(
                     progress(Progress(hunt.seeds, hunt.calls, len(hunt.finds), seconds))
                 if checkpoint is not None:
                     checkpoint(hunt.result("interrupted"))
-                if new and hunt.finds[-1].interrupted:
+                if hunt.interrupted:
                     end = "interrupted"
                     break
                 if new and not collect:

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from swasim.commands import fuzz as command
 from swasim.commands.app import run
 from swasim.fuzz import campaign, find
+from swasim.fuzz.play import Play
 
 FILE = "swasim-finds/fuzz-buggy-stale-mapping-0.jsonl"
 BUGGY = ["fuzz", "-a", "buggy", "--callers", "sloppy"]
@@ -129,6 +131,23 @@ def test_an_interrupt_while_a_find_is_shortened_ends_the_search_and_keeps_the_fi
     assert json.loads(Path("state.json").read_text())["seeds"] == 1
     assert run(["replay", found["trace"], "-a", "buggy", "-q"]) == 1
     capsys.readouterr()
+
+
+def test_an_interrupt_while_a_known_find_is_shortened_ends_the_search(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortened: list[Play] = []
+
+    def all_alike(failed: Play, against: str, seconds: float) -> find.Find:
+        shortened.append(failed)
+        alike = find.find_of(failed, against, seconds)
+        return replace(alike, fingerprint="alike", interrupted=len(shortened) == 2)
+
+    monkeypatch.setattr(campaign, "find_of", all_alike)
+    assert run([*BUGGY, "--collect", "-f", "json"]) == 130
+    document = json.loads(capsys.readouterr().out)
+    assert (len(document["finds"]), document["end"]) == (1, "interrupted")
+    assert len(shortened) == 2
 
 
 def test_a_budget_ends_a_trace_that_would_take_longer(capsys: pytest.CaptureFixture[str]) -> None:
