@@ -30,6 +30,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 MODULES = (
     "swasim/runs.py",
     "swasim/allocator/core/pages.py",
+    "swasim/allocator/core/swift.py",
     "swasim/sanitizer/entries.py",
     "swasim/sanitizer/shadow.py",
 )

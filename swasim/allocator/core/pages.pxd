@@ -27,3 +27,9 @@ cdef class PageList:
     cpdef put_back_from(self, Ints pages)
     @cython.locals(fresh=int64_t[::1], head=Py_ssize_t, spare=Py_ssize_t)
     cdef _make_room(self, Py_ssize_t front, Py_ssize_t back)
+
+@cython.locals(at=int64_t[::1], count=int64_t, run=int64_t, start=int64_t, index=int64_t)
+cpdef spread(Ints starts, Ints lengths, int64_t most, Ints slots)
+@cython.locals(at=int64_t[::1], count=Py_ssize_t, gap=Py_ssize_t, index=Py_ssize_t, page=int64_t,
+               place=Py_ssize_t, repeats=Py_ssize_t)
+cpdef bint sort(Ints pages) noexcept

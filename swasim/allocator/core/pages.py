@@ -141,3 +141,37 @@ class PageList:
         fresh[head : head + self.count] = self.at[self.head : self.head + self.count]
         self.at = fresh
         self.head = head
+
+
+def spread(starts: Ints, lengths: Ints, most: int, slots: Ints) -> None:
+    """Fill `slots` with those of runs, `most` of them at most."""
+    slots.reserve(most)
+    at, count = slots.at, 0
+    for run in range(starts.count):
+        start = starts.at[run]
+        for index in range(lengths.at[run]):
+            at[count] = start + index
+            count += 1
+    slots.count = count
+
+
+def sort(pages: Ints) -> bool:
+    """Sort ascending; whether each is there once.
+
+    Pages mostly come in a few ascending runs, for which Shell's sort takes few steps.
+    """
+    at, count, gap = pages.at, pages.count, 1
+    while 3 * gap < count:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for index in range(gap, count):
+            page, place = at[index], index
+            while place >= gap and at[place - gap] > page:
+                at[place] = at[place - gap]
+                place -= gap
+            at[place] = page
+        gap //= 3
+    repeats = 0
+    for index in range(1, count):
+        repeats += at[index - 1] == at[index]
+    return repeats == 0
