@@ -33,7 +33,7 @@ from swasim.commands.fuzz import fuzz
 from swasim.commands.grouping import SectionedCommand, expand
 from swasim.commands.inspect import inspect
 from swasim.commands.minimize import minimize
-from swasim.commands.output import notice, notice_failure
+from swasim.commands.output import abandon, notice, notice_failure, say
 from swasim.commands.record import record
 from swasim.commands.replay import replay
 from swasim.commands.triage import triage
@@ -121,8 +121,9 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         notice_failure(error)
         code = USAGE
+        abandon(sys.stdout)
     if code == CLOSED_PIPE:
-        _abandon_stdout()
+        abandon(sys.stdout)
     return code
 
 
@@ -175,7 +176,7 @@ def _report_usage(error: Exception, message: str, arguments: Sequence[str]) -> i
     message = message.rstrip(".") + _found(error, arguments)
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(message + "\n")
+        say(f"{message}\n")
         return USAGE
     path = context.command_path if context is not None else "swasim"
     notice(f"error: {message} (see `{path} --help`)")
@@ -202,7 +203,7 @@ def _found(error: Exception, arguments: Sequence[str]) -> str:
 
 def _report_defect(error: Exception, arguments: Sequence[str]) -> int:
     if _is_verbose(arguments):
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)))
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     text = " ".join(str(error).split())[:200]
@@ -219,9 +220,3 @@ def _is_verbose(arguments: Sequence[str]) -> bool:
     own = list(itertools.takewhile(lambda argument: argument != "--", arguments))
     by_flag = any(a == "--verbose" or re.fullmatch(r"-[a-z]*v[a-z]*", a) for a in own)
     return by_flag or os.environ.get("SWASIM_VERBOSE", "") not in ("", "0", "false", "no", "off")
-
-
-def _abandon_stdout() -> None:
-    """Point standard output at nothing, so that the interpreter's last flush stays silent."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -117,6 +117,7 @@ def minimize(
         raise UsageError("--keep and --test cannot be given together: --test alone decides")
     write = exporter(search.export)
     judge = None if search.test is None else CommandJudge(search.test, search.test_timeout)
+    outputs.standard_output()
     path = locate_trace(trace)
     where = output.output or default_output(path, search.export)
     with open_trace(path) as reader:

@@ -18,12 +18,40 @@ from swasim.reporters.wording import printable
 
 WARNINGS_SHOWN = 10
 COMPRESSED = (".gz", ".zst")
+_SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
+
+
+def say(text: str) -> None:
+    """Text on standard error. Where that is closed, full or gone, the exit code has to do."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        abandon(sys.stderr)
+
+
+def abandon(stream: TextIO | None) -> None:
+    """Point a standard stream at nothing, so that the interpreter's last flush stays silent."""
+    if stream is not None:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def standard_output(hint: str = "") -> TextIO:
+    """Where results go.
+
+    Raises:
+        UsageError: it is closed; `hint` says what to do about it.
+    """
+    if sys.stdout is None:
+        raise UsageError(f"standard output is closed{hint}")
+    return sys.stdout
 
 
 def notice(message: str) -> None:
     """One line on standard error."""
-    if sys.stderr is not None:
-        sys.stderr.write(f"swasim: {message}\n")
+    say(f"swasim: {message}\n")
 
 
 def notice_failure(error: Exception) -> None:
@@ -34,8 +62,7 @@ def notice_failure(error: Exception) -> None:
         return
     message = printable(str(error))
     located = getattr(error, "path", "") and ": error: " in message
-    if sys.stderr is not None:
-        sys.stderr.write(f"{message}\n" if located else f"swasim: error: {message}\n")
+    say(f"{message}\n" if located else f"swasim: error: {message}\n")
 
 
 def warn(messages: Iterable[str], options: ReportOptions) -> None:
@@ -60,16 +87,16 @@ def destination(options: FileOptions, *, inputs: Iterable[str] = ()) -> Iterator
         UsageError: the file exists and --force is missing, is an input, or cannot be written.
     """
     if options.output is None or options.output == "-":
-        if sys.stdout is None:
-            raise UsageError("standard output is closed; give --output FILE")
-        yield sys.stdout
-        sys.stdout.flush()
+        out = standard_output("; give --output FILE")
+        yield out
+        out.flush()
         return
-    path = _real_path(options)
-    if _is_device(path):
-        with _opened(path, path, options) as out:
+    if _is_device(options.output):
+        # Not by its real path: /dev/stdout is a link to what no name opens.
+        with _opened(options.output, options.output, options) as out:
             yield out
         return
+    path = _real_path(options)
     _check_replaceable(path, options, inputs)
     partial = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.part")
     try:
@@ -85,6 +112,8 @@ def destination(options: FileOptions, *, inputs: Iterable[str] = ()) -> Iterator
 def _real_path(options: FileOptions) -> str:
     if not options.output:
         raise UsageError("--output is empty; give a file, or - for standard output")
+    if options.output.endswith(_SEPARATORS):
+        raise UsageError(f"--output {options.output}: is a directory; give a file")
     suffix = os.path.splitext(options.output)[1]
     if suffix in COMPRESSED:
         raise UsageError(
@@ -124,7 +153,7 @@ def _exists(options: FileOptions) -> str:
 def _is_device(path: str) -> bool:
     try:
         mode = os.stat(path).st_mode
-    except OSError:
+    except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -25,13 +24,12 @@ def validate(files: Files, quiet: Quiet = False, *, verbose: Verbose = False) ->
     Every file is looked at; what is wrong gets one line each, with the place and what is accepted,
     and makes the exit code 2.
     """
-    from swasim.commands.output import notice, notice_failure
+    from swasim.commands.output import notice, notice_failure, standard_output
     from swasim.commands.soundness import check_file
     from swasim.errors import ConfigError, TraceError, UsageError
     from swasim.reporters.wording import printable
 
-    if sys.stdout is None:
-        raise UsageError("standard output is closed")
+    out = standard_output()
     bad = 0
     for name in files:
         try:
@@ -46,6 +44,6 @@ def validate(files: Files, quiet: Quiet = False, *, verbose: Verbose = False) ->
             notice_failure(problem)
         bad += bool(report.problems)
         if not quiet and not report.problems:
-            sys.stdout.write(f"{printable(report.path)}: ok, {report.summary}\n")
+            out.write(f"{printable(report.path)}: ok, {report.summary}\n")
     if bad:
         raise typer.Exit(2)

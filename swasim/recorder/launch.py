@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -51,8 +52,10 @@ def become(command: Sequence[str], env: Mapping[str, str]) -> None:
     program = shutil.which(command[0], path=env.get("PATH"))
     if program is None:
         raise UsageError(f"no command {command[0]!r} on PATH")
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # What cannot be written any more must not keep the command from running.
+        with contextlib.suppress(OSError, AttributeError):
+            stream.flush()
     try:
         os.execve(program, list(command), dict(env))
     except OSError as error:

@@ -68,6 +68,8 @@ def test_a_failure_half_way_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
 def test_a_folder_and_a_missing_folder_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a directory"):
         write(tmp_path)
+    with pytest.raises(UsageError, match="is a directory"):
+        write(f"{tmp_path}/new/")
     with pytest.raises(UsageError, match="no folder"):
         write(tmp_path / "missing" / "report")
 
