@@ -17,6 +17,12 @@ from swasim.call import Effect
 ALLOC, EXTEND, DECODE, FREE, FREE_SWA, FREE_FULL = range(6)
 """Operations that can be written by runs; the numbers mean nothing."""
 
+FREE_GROUP, FREE_SEGMENT, FREE_SWA_SEGMENT, FREE_FULL_SEGMENT = range(6, 10)
+"""More of them. FREE_GROUP is a whole group of calls: free_group_begin, any number of free, and
+free_group_end; it names the slots of its frees one after the other. A segment starts at a row
+position that is a multiple of the page size; free_segments and free_full_segments with exactly one
+segment are the same as free_segment and free_full_segment with it."""
+
 FIRST_CAPACITY = 64
 
 
