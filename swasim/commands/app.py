@@ -178,9 +178,15 @@ def _report_usage(error: Exception, message: str, arguments: Sequence[str]) -> i
     if type(error).__name__ == "NoArgsIsHelpError":
         say(f"{message}\n")
         return USAGE
-    path = context.command_path if context is not None else "swasim"
+    path = context.command_path if context is not None else _command_path(arguments)
     notice(f"error: {message} (see `{path} --help`)")
     return USAGE
+
+
+def _command_path(arguments: Sequence[str]) -> str:
+    """`swasim VERB`, where the arguments begin with one: Typer does not always say."""
+    known = {command.name for command in app.registered_commands}
+    return f"swasim {arguments[0]}" if arguments and arguments[0] in known else "swasim"
 
 
 def _found(error: Exception, arguments: Sequence[str]) -> str:
@@ -189,7 +195,8 @@ def _found(error: Exception, arguments: Sequence[str]) -> str:
     if parameter is None or type(error).__name__ == "MissingParameter":
         return ""
     flags = (*parameter.opts, *parameter.secondary_opts)
-    for at, argument in enumerate(arguments):
+    # Of an option that is given twice, the last value counts.
+    for at, argument in reversed(list(enumerate(arguments))):
         flag, equals, value = argument.partition("=")
         if flag in flags and equals:
             return f", got {value!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import sys
@@ -54,10 +55,15 @@ class _Bar:
         if self._update is not None:
             self._update(number)
         elif time.monotonic() >= self._due:
-            self._update = self._open()
+            try:
+                self._update = self._open()
+            except OSError:
+                # The terminal is gone; the work goes on.
+                self._due = math.inf
 
     def close(self) -> None:
-        self._stack.close()
+        with contextlib.suppress(OSError):
+            self._stack.close()
 
     def _open(self) -> Callable[[int], None]:
         # Rich's progress module is slow to import; short replays never need it.
@@ -117,12 +123,16 @@ class _Line:
             self._shown = True
             # A line that wraps could not be taken back.
             columns = shutil.get_terminal_size().columns - 1
-            self._terminal.write(f"{_CLEAR}{text()[:columns]}")
-            self._terminal.flush()
+            self._write(f"{_CLEAR}{text()[:columns]}")
 
     def clear(self) -> None:
         if self._shown:
-            self._terminal.write(_CLEAR)
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        # A terminal that is gone must not end the work.
+        with contextlib.suppress(OSError):
+            self._terminal.write(text)
             self._terminal.flush()
 
 

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import io
 import os
+import shlex
 import sys
 import zlib
 from collections.abc import Iterator
@@ -17,8 +18,13 @@ from swasim.errors import UsageError
 LONGEST_LINE = 64 * 1024
 """Bytes of a line that are read; the rest of a longer one is skipped."""
 
+_STDIN = "standard input"
 _CHUNK = 256 * 1024
 _GZIP = b"\x1f\x8b"
+_OTHER_TOOLS = {b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
+"""First bytes of a file to the tool that made it, and reads it."""
+
+_LONGEST_MARK = 6
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -36,7 +42,7 @@ def open_log(source: str) -> Iterator[Iterator[str]]:
     if source == "-":
         if sys.stdin is None:
             raise UsageError("standard input is closed; give a log file")
-        yield _lines(sys.stdin.buffer, "standard input")
+        yield _lines(sys.stdin.buffer, _STDIN)
         return
     if os.path.isdir(source):
         raise UsageError(f"{source}: is a directory; give a log file, or - for standard input")
@@ -52,13 +58,16 @@ def open_log(source: str) -> Iterator[Iterator[str]]:
 def _lines(stream: BinaryIO, name: str) -> Iterator[str]:
     buffered = io.BufferedReader(cast(io.RawIOBase, stream), _CHUNK)
     try:
-        head = buffered.peek(2)[:2]
+        head = buffered.peek(_LONGEST_MARK)[:_LONGEST_MARK]
         if not head:
             raise UsageError(f"{name}: is empty; a server log is expected")
+        for mark, tool in _OTHER_TOOLS.items():
+            if head.startswith(mark):
+                raise UsageError(_compressed(name, tool))
         source: BinaryIO = buffered
-        if head == _GZIP:
+        if head.startswith(_GZIP):
             source = cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
-        encoding = _UTF16.get(head, "utf-8")
+        encoding = _UTF16.get(head[:2], "utf-8")
         yield from _split(source, encoding)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -67,6 +76,11 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[str]:
         # The caller's stream stays open: only the buffer around it goes.
         with contextlib.suppress(ValueError):
             buffered.detach()
+
+
+def _compressed(name: str, tool: str) -> str:
+    read = f"{tool} -dc" if name == _STDIN else f"{tool} -dc {shlex.quote(name)}"
+    return f"{name}: is compressed; try `{read} | swasim triage -`"
 
 
 def _split(source: BinaryIO, encoding: str) -> Iterator[str]:

@@ -92,6 +92,16 @@ def test_a_wrong_command_line_is_one_line_and_exit_2(
     assert expected in captured.err
 
 
+@pytest.mark.parametrize("verb", ["replay", "triage"])
+def test_the_help_that_is_named_is_that_of_the_verb(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([verb, "--format"]) == 2
+    assert capsys.readouterr().err == (
+        f"swasim: error: Option '--format' requires an argument (see `swasim {verb} --help`)\n"
+    )
+
+
 def test_no_arguments_show_the_help_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 2
     assert "Usage: swasim" in capsys.readouterr().err
@@ -216,10 +226,11 @@ def test_every_option_of_every_verb_has_a_variable() -> None:
     [
         (["replay", "x", "--every", "0"], {}, ", got '0' (see"),
         (["replay", "x", "--every=z"], {}, ", got 'z' (see"),
+        (["replay", "x", "--every", "5", "--every", "0"], {}, ", got '0' (see"),
         (["replay", "x"], {"SWASIM_TAIL": "-1"}, ", got '-1' from SWASIM_TAIL (see"),
         (["validate", "x"], {"SWASIM_QUIET": "maybe"}, ", got 'maybe' from SWASIM_QUIET (see"),
     ],
-    ids=["flag", "equals", "variable", "boolean variable"],
+    ids=["flag", "equals", "last of two", "variable", "boolean variable"],
 )
 def test_a_refused_value_is_shown(
     arguments: list[str],

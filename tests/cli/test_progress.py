@@ -145,3 +145,21 @@ def test_every_search_tells_how_far_it_is(
     assert text in terminal.getvalue()
     assert terminal.getvalue().count(CLEAR) > 1
     capsys.readouterr()
+
+
+class Vanished(Terminal):
+    """A terminal whose window was closed."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_a_terminal_that_goes_away_ends_no_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", Vanished())
+    assert run(["explore", "-a", "ideal", "--depth", "2", "--save", "-"]) == 0
+    with watching(from_events(EVENTS), OutputOptions()) as on_progress:
+        replay(from_events(EVENTS), on_progress=on_progress)
+    capsys.readouterr()

@@ -83,6 +83,23 @@ def test_nothing_recognised_lists_the_shapes_and_gives_exit_2(
     assert "no line has a memory shape of a server log" in captured.err
 
 
+@pytest.mark.parametrize(
+    ("head", "tool"),
+    [(b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh9", "bzip2"), (b"\xfd7zXZ\x00", "xz")],
+)
+def test_a_log_that_another_tool_compressed_names_that_tool(
+    head: bytes, tool: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(head + bytes(100))
+    assert run(["triage", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"swasim: error: {path}: is compressed; try `{tool} -dc {path} | swasim triage -`\n"
+    )
+
+
 def test_an_empty_log_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "empty.log"
     path.touch()
