@@ -141,11 +141,14 @@ def store(path: str, state: State) -> None:
     }
     partial = f"{path}.{os.getpid()}.part"
     try:
-        Path(partial).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        os.replace(partial, path)
+        try:
+            Path(partial).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            os.replace(partial, path)
+        except BaseException:
+            with contextlib.suppress(OSError, ValueError):
+                os.unlink(partial)
+            raise
     except (OSError, ValueError) as error:
-        with contextlib.suppress(OSError, ValueError):
-            os.unlink(partial)
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"--state {path}: cannot be written: {reason}") from None
 

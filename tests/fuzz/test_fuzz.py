@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -134,6 +135,23 @@ def test_every_move_is_made_by_some_seed(callers: str) -> None:
     assert {"free_full", "free_swa_segment", "free_group_begin", "alloc_decode", "mark"} <= made
     assert len(SLOPPY) == 9
     assert len(WRONG) == 7
+
+
+def test_an_interrupt_leaves_the_old_state_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.json"
+    store(str(path), State(SLOPPY_BUGGY, 0))
+    before = path.read_text()
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store(str(path), State(SLOPPY_BUGGY, 7))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
+    assert path.read_text() == before
 
 
 def test_a_state_comes_back_as_it_was_stored(tmp_path: Path) -> None:
