@@ -7,15 +7,17 @@ import gc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from swasim.call import Call
 from swasim.config import SimConfig
-from swasim.errors import UsageError, unknown_name
-from swasim.minimize.draft import Done
+from swasim.errors import TraceError, UsageError, unknown_name
+from swasim.minimize.draft import Done, fresh_tokens
 from swasim.minimize.target import ABOUT_THE_TRACE, Target, is_root, target_of
-from swasim.replayer import Replayer
+from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.kinds import KINDS
 from swasim.trace.events import Entry, ExpectOnly
 from swasim.trace.reader import TraceReader
+from swasim.trace.rows import MAX_ROW_TOKENS
 
 Looker = Callable[[int], None]
 
@@ -61,6 +63,7 @@ def record(
 
     Raises:
         UsageError: the trace does not give such a finding.
+        TraceError: an event asks for more tokens than can be followed one by one.
     """
     with without_collections():
         return _record(reader, config, keep, judged_outside, expect_idle, look)
@@ -97,21 +100,9 @@ def _record(
         step = replayer.step(entry)
         if step.skipped:
             continue
-        effect = step.effect
+        _check_size(step.call, reader.path, entry.line)
         numbers[entry.number] = len(done)
-        if effect is None:
-            done.append(Done(entry.event, None, step.resolved.positions, None, [], []))
-        else:
-            done.append(
-                Done(
-                    entry.event,
-                    step.call,
-                    step.resolved.positions,
-                    effect.out,
-                    effect.mapped_slots,
-                    effect.mapped_to,
-                )
-            )
+        done.append(_done(step))
         if step.findings and not judged_outside:
             seen += [finding.kind for finding in step.findings]
             found = _wanted(step.findings, keep)
@@ -136,6 +127,20 @@ def _record(
     if lesser is not None:
         return lesser
     raise UsageError(_nothing(reader.path, keep, seen))
+
+
+def _check_size(call: Call | None, path: str, line: int) -> None:
+    tokens = 0 if call is None else fresh_tokens(call)
+    if tokens > MAX_ROW_TOKENS:
+        message = f"asks for {tokens} tokens; minimize follows each, and takes {MAX_ROW_TOKENS}"
+        raise TraceError(message, path, line)
+
+
+def _done(step: Step) -> Done:
+    event, positions, effect = step.entry.event, step.resolved.positions, step.effect
+    if effect is None:
+        return Done(event, None, positions, None, [], [])
+    return Done(event, step.call, positions, effect.out, effect.mapped_slots, effect.mapped_to)
 
 
 def _entries(reader: TraceReader, expect_idle: bool) -> Iterator[Entry]:

@@ -9,7 +9,7 @@ import pytest
 from swasim import bundled
 from swasim.allocator import registry
 from swasim.config import SimConfig
-from swasim.errors import UsageError
+from swasim.errors import TraceError, UsageError
 from swasim.minimize import Minimized, Progress, minimize
 from swasim.sanitizer.kinds import KINDS
 from swasim.trace import events as ev
@@ -162,6 +162,18 @@ def test_recorded_slots_become_rows_where_rows_can_say_it(raw: bool) -> None:
 def test_a_trace_without_an_error_is_refused_with_what_there_is() -> None:
     with pytest.raises(UsageError, match="no finding of severity error; found: partial-page-free"):
         minimize(bundled.trace_path("kinds/partial-page-free"), allocator="fixed")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"op":"alloc","need_size":2147483648,"pool":"swa"}',
+        '{"op":"alloc_extend","reqs":["A"],"seq_lens":[4611686018427387904]}',
+    ],
+)
+def test_a_request_for_more_tokens_than_can_be_followed_is_refused(event: str) -> None:
+    with pytest.raises(TraceError, match=r"^<events>:1: error: asks for \d+ tokens; minimize foll"):
+        minimize(parsed(event, '{"op":"free","indices":[4]}'), small(page_size=4))
 
 
 def test_an_unknown_kind_is_answered_with_the_nearest() -> None:
