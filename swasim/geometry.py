@@ -6,6 +6,7 @@ page `s // page_size` at offset `s % page_size`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -64,3 +65,14 @@ class Geometry:
     def slots_of(self, page: int) -> range:
         """Slots of `page`, ascending."""
         return range(page * self.page_size, (page + 1) * self.page_size)
+
+
+def number_runs(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Pages or slots as runs of consecutive ones, first and last of each, order kept."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)

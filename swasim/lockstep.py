@@ -15,9 +15,9 @@ from swasim.replayer import Replayer, Step
 from swasim.run import TraceSource, config_for, reader_of
 from swasim.sanitizer.expectation import cut
 from swasim.sanitizer.findings import Finding
-from swasim.sanitizer.scene import counted
 from swasim.timeline import TimelineRow
 from swasim.trace.events import Entry, compress, op_of
+from swasim.wording import counted
 
 TEXT_LIMIT = 120
 

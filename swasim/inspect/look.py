@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from swasim.geometry import UNMAPPED
-from swasim.inspect.records import PageNow, Peer, Run, Span
+from swasim.inspect.records import PageNow, Peer, Span
 from swasim.inspect.target import Target
 from swasim.replayer import Replayer
 from swasim.sanitizer.shadow import Truth
-
-
-def runs(numbers: Iterable[int]) -> tuple[Run, ...]:
-    """Numbers as runs of consecutive ones, order kept."""
-    found: list[Run] = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return tuple(found)
 
 
 def look_at(replayer: Replayer, target: Target) -> PageNow:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from swasim.call import Call
-from swasim.geometry import UNMAPPED
-from swasim.inspect.look import look_at, runs
+from swasim.geometry import UNMAPPED, number_runs
+from swasim.inspect.look import look_at
 from swasim.inspect.records import Act, LifeEvent, PageLife, Run, What
 from swasim.inspect.target import Target
 from swasim.replayer import Replayer, Step
@@ -128,7 +128,7 @@ class PageWatch:
         return [*acts, *self._row_acts()]
 
     def _slots_act(self, what: What, slots: list[int]) -> list[Act]:
-        return [Act(what, runs(slots))] if slots else []
+        return [Act(what, number_runs(slots))] if slots else []
 
     def _cleared(self) -> list[Act]:
         used = self._state != "free" or self._entries
@@ -161,7 +161,8 @@ class PageWatch:
     def _pairs(self, what: What, pairs: dict[int, int]) -> list[Act]:
         if not pairs:
             return []
-        full, swa = runs(sorted(pairs)), runs(pairs[slot] for slot in sorted(pairs))
+        full = number_runs(sorted(pairs))
+        swa = number_runs(pairs[slot] for slot in sorted(pairs))
         return [Act(what, full, swa) if self._pool == "full" else Act(what, swa, full)]
 
     def _newly_queued(self) -> int:
@@ -176,7 +177,7 @@ class PageWatch:
         if not swa_returned or not self._entries:
             return []
         gone = {swa // self._size for swa in self._entries.values()} & set(swa_returned)
-        return [Act("peer-released", others=runs(sorted(gone)))] if gone else []
+        return [Act("peer-released", others=number_runs(sorted(gone)))] if gone else []
 
     def _named(self, call: Call) -> list[int]:
         """Watched slots that a release names, as the entries were before it."""

@@ -20,7 +20,7 @@ import torch
 
 from swasim.geometry import NO_LOC, UNMAPPED, Pool
 from swasim.recorder.tensors import keep, numbers
-from swasim.sanitizer.expectation import sha256_of
+from swasim.sanitizer.expectation import mapping_runs, sha256_of
 from swasim.trace.events import (
     Alloc,
     AnyEvent,
@@ -130,7 +130,7 @@ def rebuild(snapshot: Snapshot, *, t: float | None, fresh_file: bool) -> list[An
     ):
         fields |= {key: compress(pages)} if len(pages) <= _LISTED else _digest(key, pages)
     if len(mapped) <= _LISTED:
-        fields["mapping"] = _mapping_runs(mapped, mapping)
+        fields["mapping"] = mapping_runs((slot, mapping[slot]) for slot in mapped)
         fields |= {} if sentinel in (None, NO_LOC) else {"sentinel": sentinel}
     else:
         fields |= _digest("mapping", mapping)
@@ -187,18 +187,6 @@ def _ascending_runs(pages: list[int]) -> list[list[int]]:
             runs[-1].append(page)
         else:
             runs.append([page])
-    return runs
-
-
-def _mapping_runs(slots: list[int], mapping: list[int]) -> list[tuple[int, int, int]]:
-    runs: list[tuple[int, int, int]] = []
-    for slot in slots:
-        if runs:
-            first, peer, length = runs[-1]
-            if slot == first + length and mapping[slot] == peer + length:
-                runs[-1] = (first, peer, length + 1)
-                continue
-        runs.append((slot, mapping[slot], 1))
     return runs
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from swasim.geometry import number_runs
 from swasim.reporters import Look
-from swasim.reporters.runs import number_runs, runs_text
+from swasim.reporters.runs import runs_text
 from swasim.reporters.screen import SEVERITY_STYLE, Screen
 from swasim.reporters.strip import page_strip
 from swasim.reporters.wording import Family, families, moment_text, pool_name, printable

@@ -15,9 +15,10 @@ from itertools import groupby
 
 from rich.text import Text
 
+from swasim.geometry import number_runs
 from swasim.inspect.records import CellRun, Owner, PoolView, RowSummary, StateView
 from swasim.reporters import Look
-from swasim.reporters.runs import number_runs, run_text, runs_text, write_columns
+from swasim.reporters.runs import run_text, runs_text, write_columns
 from swasim.reporters.screen import SEVERITY_STYLE, Screen, plain_table
 from swasim.reporters.wording import counted, moment_text, pool_name, printable
 

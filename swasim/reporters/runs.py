@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from swasim.reporters.screen import Screen
@@ -31,17 +31,6 @@ def runs_text(runs: Sequence[Run], most: int | None = None) -> str:
         f"{', '.join(run_text(run) for run in head)}, ... {members} more ...,"
         f" {', '.join(run_text(run) for run in tail)}"
     )
-
-
-def number_runs(numbers: Iterable[int]) -> list[Run]:
-    """Numbers as runs of consecutive ones, order kept."""
-    runs: list[Run] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
 
 
 def write_columns(

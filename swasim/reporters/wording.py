@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from swasim.wording import counted as counted
+
 if TYPE_CHECKING:
     from swasim.collect import Replay
     from swasim.sanitizer.findings import Finding, Moment
@@ -16,11 +18,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def moment_text(moment: Moment, *, with_line: bool = True) -> str:

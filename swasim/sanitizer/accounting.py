@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from swasim.geometry import PAD_PAGE, Pool
 from swasim.sanitizer.findings import Finding
-from swasim.sanitizer.scene import Scene, counted, short_list
+from swasim.sanitizer.scene import Scene, short_list
 from swasim.sanitizer.shadow import PoolTruth
+from swasim.wording import counted
 
 
 def check_accounts(scene: Scene) -> None:

@@ -10,8 +10,9 @@ from swasim.sanitizer.mapping import (
     renew_entries,
     suspect_orphan,
 )
-from swasim.sanitizer.scene import Scene, counted, short_list
+from swasim.sanitizer.scene import Scene, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
+from swasim.wording import counted
 
 GROWING_OPS = frozenset({"alloc_extend", "alloc_decode", "alloc_extend_swa_tail"})
 

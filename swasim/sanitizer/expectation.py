@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec import UNSET, UnsetType
@@ -129,7 +129,7 @@ def _mapping(
     has_sentinel = len(mapping) == len(body) + 1
     yield from _digest("mapping_sha256", expect.mapping_sha256, mapping)
     if not isinstance(expect.mapping, UnsetType):
-        runs = mapping_runs(body)
+        runs = mapping_runs(enumerate(body))
         if [tuple(run) for run in expect.mapping] != runs:
             yield Mismatch("mapping", cut(list(expect.mapping)), cut(runs))
         if expect.sentinel is UNSET and has_sentinel and mapping[-1] != NO_LOC:
@@ -163,15 +163,19 @@ def sha256_of(values: list[int]) -> str:
     return hashlib.sha256(data.tobytes()).hexdigest()
 
 
-def mapping_runs(body: list[int]) -> list[tuple[int, int, int]]:
-    """Every non-zero entry, as runs (full slot, SWA slot, length)."""
+def mapping_runs(entries: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    """Entries other than 0, as runs (full slot, SWA slot, length).
+
+    Args:
+        entries: full slot and SWA slot of each, by ascending full slot.
+    """
     runs: list[tuple[int, int, int]] = []
-    start = length = 0
-    for slot, swa_slot in enumerate([*body, UNMAPPED]):
-        if length and swa_slot != UNMAPPED and swa_slot == body[start] + length:
-            length += 1
+    for slot, swa_slot in entries:
+        if swa_slot == UNMAPPED:
             continue
-        if length:
-            runs.append((start, body[start], length))
-        start, length = slot, int(swa_slot != UNMAPPED)
+        first, peer, length = runs[-1] if runs else (0, 0, 0)
+        if length and (slot, swa_slot) == (first + length, peer + length):
+            runs[-1] = (first, peer, length + 1)
+        else:
+            runs.append((slot, swa_slot, 1))
     return runs

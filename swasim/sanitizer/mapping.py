@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from swasim.sanitizer.entries import MappingTruth
 from swasim.sanitizer.runs import page_runs, pages_of
-from swasim.sanitizer.scene import Scene, counted, short_list
+from swasim.sanitizer.scene import Scene, short_list
+from swasim.wording import counted
 
 
 def apply_mapping_writes(scene: Scene) -> None:

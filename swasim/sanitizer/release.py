@@ -14,9 +14,10 @@ from swasim.sanitizer.mapping import (
     check_stale_entries,
 )
 from swasim.sanitizer.runs import count_by_page, pages_of
-from swasim.sanitizer.scene import Scene, counted, short_list
+from swasim.sanitizer.scene import Scene, short_list
 from swasim.sanitizer.shadow import PageTruth, PoolTruth
 from swasim.sanitizer.window import Window
+from swasim.wording import counted
 
 RELEASES_FULL = frozenset(
     {

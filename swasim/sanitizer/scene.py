@@ -101,11 +101,6 @@ def short_list(values: Iterable[int], limit: int = 6) -> str:
     return text if len(items) <= limit else f"{text} (+{len(items) - limit} more)"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: "1 page", "2 pages", "2 entries"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
-
-
 def moment_of(entry: Entry, resolved: Resolved) -> Moment:
     """The event, as provenance names it."""
     event = entry.event

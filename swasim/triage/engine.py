@@ -21,6 +21,7 @@ from swasim.triage.shapes import PAGE_SIZE, PREFIX, Equation, clean, context_of,
 from swasim.triage.signals import SIGNAL_WORDS, SIGNALS, Signal
 from swasim.triage.steps import next_steps
 from swasim.triage.unread import UnreadLines
+from swasim.wording import counted
 
 _CONTEXT_LINES = 12
 _MOST_RANKS = 512
@@ -274,7 +275,7 @@ def _headline(pool: str, sign: Sign, off: int, unit: str, pages: int | None) -> 
     name = f"{names.get(pool, pool)} pool" if pool != "req" else "request table"
     amount = f"{abs(off)} {unit if abs(off) != 1 else unit[:-1]}"
     if pages is not None:
-        amount += f" = {abs(pages)} page{'s' if abs(pages) != 1 else ''}"
+        amount += f" = {counted(abs(pages), 'page')}"
     word = "over: counted twice" if sign == "over" else "under: missing"
     return f"{name} {word}, {amount}"
 

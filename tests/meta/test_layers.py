@@ -16,6 +16,7 @@ RANKS = {
     "errors": 0,
     "compiled": 0,
     "geometry": 0,
+    "wording": 0,
     "call": 1,
     "runs": 2,
     "config": 2,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from swasim.geometry import NO_LOC, PAD_PAGE, UNMAPPED, Geometry
+from swasim.geometry import NO_LOC, PAD_PAGE, UNMAPPED, Geometry, number_runs
 
 GEOMETRY = Geometry(page_size=4, kv_size=16, kv_size_swa=8)
 
@@ -30,3 +30,8 @@ def test_at_page_size_one_page_and_slot_are_the_same_number() -> None:
 
 def test_the_named_constants_are_those_of_upstream() -> None:
     assert (PAD_PAGE, NO_LOC, UNMAPPED) == (0, -1, 0)
+
+
+def test_numbers_are_runs_of_consecutive_ones_in_their_order() -> None:
+    assert number_runs([4, 5, 6, 9, 8, 1, 2, 2]) == ((4, 6), (9, 9), (8, 8), (1, 2), (2, 2))
+    assert number_runs(iter(())) == ()
