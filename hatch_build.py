@@ -33,6 +33,10 @@ MODULES = (
     "swasim/allocator/core/swift.py",
     "swasim/sanitizer/entries.py",
     "swasim/sanitizer/shadow.py",
+    "swasim/sanitizer/follow.py",
+    "swasim/sanitizer/handout.py",
+    "swasim/sanitizer/giveback.py",
+    "swasim/sanitizer/steady.py",
 )
 
 DIRECTIVES = {

@@ -25,6 +25,8 @@ cdef class RunCall:
     @cython.locals(last=Py_ssize_t)
     cpdef void name(self, int64_t start, int64_t length)
     cpdef void name_none(self)
+    @cython.locals(slot=int64_t)
+    cpdef bint read(self, call)
 
 cdef class RunEffect:
     cdef readonly Ints full_taken
@@ -39,6 +41,10 @@ cdef class RunEffect:
     cpdef void empty(self)
     @cython.locals(last=Py_ssize_t, before=int64_t)
     cpdef void entry_run(self, int64_t slot, int64_t peer, int64_t length)
+    @cython.locals(
+        slots=list, peers=list, others=list, slot=int64_t, peer=int64_t, index=Py_ssize_t
+    )
+    cpdef bint read(self, effect, bint allocated)
     @cython.locals(
         spread=list, count=Py_ssize_t, index=Py_ssize_t, run=Py_ssize_t, first=int64_t, at=int64_t
     )

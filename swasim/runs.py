@@ -12,10 +12,16 @@ from __future__ import annotations
 
 from array import array
 
-from swasim.call import Effect
+from swasim.call import Call, Effect
 
 ALLOC, EXTEND, DECODE, FREE, FREE_SWA, FREE_FULL = range(6)
-"""Operations that can be written by runs; the numbers mean nothing."""
+"""Operations that can be written by runs; allocations come first, up to DECODE."""
+
+OPS = ("alloc", "alloc_extend", "alloc_decode", "free", "free_swa", "free_full")
+"""The names of these, by number."""
+
+COMPILED = not __file__.endswith(".py")
+"""Whether this module is compiled. All that are meant to be are, or none is."""
 
 FREE_GROUP, FREE_SEGMENT, FREE_SWA_SEGMENT, FREE_FULL_SEGMENT = range(6, 10)
 """More of them. FREE_GROUP is a whole group of calls: free_group_begin, any number of free, and
@@ -29,6 +35,11 @@ FIRST_CAPACITY = 64
 def zeros(count: int) -> array[int]:
     """`count` 64-bit zeros."""
     return array("q", bytes(8 * count))
+
+
+def fits(value: int) -> bool:
+    """Whether an int has at most 64 bits."""
+    return -(1 << 63) <= value < 1 << 63
 
 
 class Ints:
@@ -116,6 +127,30 @@ class RunCall:
         self.starts.count = self.lengths.count = 0
         self.slots = 0
 
+    def read(self, call: Call) -> bool:
+        """Take over a call.
+
+        Returns:
+            Whether it could be: False for an operation that is none of `OPS`, for a pool by itself,
+            and for ints beyond 64 bits. This record means nothing then.
+        """
+        if call.op not in OPS or call.pool is not None or not fits(call.need_size):
+            return False
+        self.op = OPS.index(call.op)
+        try:
+            if self.op > DECODE:
+                self.name_none()
+                for slot in call.indices:
+                    self.name(slot, 1)
+            else:
+                self.need_size = call.need_size
+                self.prefix_lens.load(call.prefix_lens)
+                self.seq_lens.load(call.seq_lens)
+                self.last_loc.load(call.last_loc)
+        except OverflowError:
+            return False
+        return True
+
 
 class RunEffect:
     """What one call changed.
@@ -156,6 +191,38 @@ class RunEffect:
         self.slots.push(slot)
         self.peers.push(peer)
         self.lengths.push(length)
+
+    def read(self, effect: Effect, *, allocated: bool) -> bool:
+        """Take over an effect.
+
+        Args:
+            allocated: the call was an allocation.
+
+        Returns:
+            Whether it is of the form that this class describes, with ints of up to 64 bits. This
+            record means nothing where it is not.
+        """
+        slots, before, after = effect.mapped_slots, effect.mapped_from, effect.mapped_to
+        peers, others = (after, before) if allocated else (before, after)
+        if effect.raised is not None or any(others) or not len(slots) == len(peers) == len(others):
+            return False
+        if effect.out != (slots if allocated else None):
+            return False
+        if not (fits(effect.full_available) and fits(effect.swa_available)):
+            return False
+        self.empty()
+        try:
+            self.full_taken.load(effect.full_taken)
+            self.swa_taken.load(effect.swa_taken)
+            self.full_returned.load(effect.full_returned)
+            self.swa_returned.load(effect.swa_returned)
+            for slot, peer in zip(slots, peers, strict=True):
+                self.entry_run(slot, peer, 1)
+            self.full_available = effect.full_available
+            self.swa_available = effect.swa_available
+        except OverflowError:
+            return False
+        return True
 
     def _spread(self, firsts: Ints) -> list[int]:
         """The runs that begin at `firsts`, with a list entry per slot."""

@@ -75,7 +75,8 @@ def _pool_key(pool: PoolTruth) -> tuple[object, ...]:
             pages.append(1 << 4)
         elif record.live:
             waits = record.queued is not None
-            pages.append(1 | waits << 1 | record.held << 2 | record.copies << 4 | record.fill << 16)
+            fill = pool.fill_of(page)
+            pages.append(1 | waits << 1 | record.held << 2 | record.copies << 4 | fill << 16)
         else:
             pages.append(record.copies << 4)
     odd = pool.pages.keys() - range(1, pool.size_pages + 1)

@@ -16,7 +16,7 @@ def look_at(replayer: Replayer, target: Target) -> PageNow:
     peers = _peers(truth, target)
     if target.pool == "full":
         record = truth.full.peek(target.page)
-        filled = record.fill if record is not None and record.live else 0
+        filled = truth.full.fill_of(target.page) if record is not None and record.live else 0
         if target.slot is not None:
             filled = int(target.slot % truth.geometry.page_size < filled)
         rows = spans(replayer, target.page, target.slot)

@@ -226,7 +226,7 @@ def _hand_out(scene: Scene, out: list[int]) -> None:
     size = truth.geometry.page_size
     taken = set(scene.effect.full_taken)
     own = {loc // size for loc in call.last_loc if loc >= 0}
-    pages, limit = truth.full.pages, len(out)
+    full, limit = truth.full, len(out)
     i = 0
     while i < limit:
         slot = out[i]
@@ -234,14 +234,15 @@ def _hand_out(scene: Scene, out: list[int]) -> None:
         count = min(size - offset, limit - i)
         while count > 1 and out[i + count - 1] != slot + count - 1:
             count -= 1
-        record = pages.get(page)
-        again = page in taken and record is not None and offset < record.fill
+        record = full.peek(page)
+        fill = full.fill_of(page)
+        again = page in taken and record is not None and offset < fill
         if again or (page not in taken and page not in own):
             _report_foreign_out(scene, page, slot, record)
         if record is None:
-            record = truth.full.touch(page)
-        if record.fill < offset + count:
-            record.fill = offset + count
+            full.touch(page)
+        if fill < offset + count:
+            full.set_fill(page, offset + count)
         i += count
 
 

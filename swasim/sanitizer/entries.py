@@ -31,9 +31,9 @@ class MappingTruth:
 
     Attributes:
         table: SWA slot of each full slot; 0: unmapped. Slots from `room` on are unmapped.
-        room, page_room: length of `table`; length of `owner` and `count`.
-        owner: the full page whose entries point at an SWA page.
-        count: how many they are; 0: none do; `SHARED`: see `shared`.
+        room, page_room: slots in `table`; SWA pages in `pointers`.
+        pointers: two numbers for each SWA page: the full page whose entries point at it, and how
+            many they are; 0: none do; `SHARED`: see `shared`.
         shared: SWA page -> {full page: entries of it}, where several full pages point at it, or
             where the pool has no such page.
         beyond: entries of slots that no table has, by slot.
@@ -48,8 +48,7 @@ class MappingTruth:
         self.room = 0
         self.table = zeros(0)
         self.page_room = 0
-        self.owner = zeros(0)
-        self.count = zeros(0)
+        self.pointers = zeros(0)
         self.shared: dict[int, dict[int, int]] = {}
         self.beyond: dict[int, int] = {}
         self.stale: dict[int, Finding] = {}
@@ -62,15 +61,14 @@ class MappingTruth:
         twin.slot_limit, twin.page_limit = self.slot_limit, self.page_limit
         twin.room, twin.table = self.room, copied(self.table, self.room, self.room)
         twin.page_room = self.page_room
-        twin.owner = copied(self.owner, self.page_room, self.page_room)
-        twin.count = copied(self.count, self.page_room, self.page_room)
+        twin.pointers = copied(self.pointers, 2 * self.page_room, 2 * self.page_room)
         twin.shared = {page: owners.copy() for page, owners in self.shared.items()}
         twin.beyond = self.beyond.copy()
         twin.stale = self.stale.copy()
         return twin
 
     def __reduce__(self) -> tuple[object, ...]:
-        arrays = bytes(self.table), bytes(self.owner), bytes(self.count)
+        arrays = bytes(self.table), bytes(self.pointers)
         return revived, (self.geometry, *arrays, self.shared, self.beyond, self.stale)
 
     def entry(self, slot: int) -> int:
@@ -115,8 +113,7 @@ class MappingTruth:
         """Make room for who points at the first `pages` SWA pages, as far as there are any."""
         if pages > self.page_room:
             room = min(max(pages, 2 * self.page_room, 64), self.page_limit)
-            self.owner = copied(self.owner, self.page_room, room)
-            self.count = copied(self.count, self.page_room, room)
+            self.pointers = copied(self.pointers, 2 * self.page_room, 2 * room)
             self.page_room = room
 
     def write(self, slot: int, swa_slot: int) -> None:
@@ -159,22 +156,22 @@ class MappingTruth:
         if known:
             if swa_page >= self.page_room:
                 self.reserve_pages(swa_page + 1)
-            count = self.count[swa_page]
-            if count == 0 or (count > 0 and self.owner[swa_page] == full_page):
-                self.owner[swa_page] = full_page
-                self.count[swa_page] = count + entries
+            owner, count = self.pointers[2 * swa_page], self.pointers[2 * swa_page + 1]
+            if count == 0 or (count > 0 and owner == full_page):
+                self.pointers[2 * swa_page] = full_page
+                self.pointers[2 * swa_page + 1] = count + entries
                 return
             if count > 0:
-                self.shared[swa_page] = {self.owner[swa_page]: count}
-                self.count[swa_page] = SHARED
+                self.shared[swa_page] = {owner: count}
+                self.pointers[2 * swa_page + 1] = SHARED
         owners = self.shared.setdefault(swa_page, {})
         owners[full_page] = owners.get(full_page, 0) + entries
 
     def unpoint(self, swa_page: int, full_page: int, entries: int) -> None:
         """So many entries of a full page to an SWA page are gone."""
         known = 0 <= swa_page < self.page_limit
-        if known and self.count[swa_page] != SHARED:
-            self.count[swa_page] -= entries
+        if known and self.pointers[2 * swa_page + 1] != SHARED:
+            self.pointers[2 * swa_page + 1] -= entries
             return
         owners = self.shared[swa_page]
         owners[full_page] -= entries
@@ -183,8 +180,8 @@ class MappingTruth:
         if known and len(owners) == 1:
             del self.shared[swa_page]
             for last in owners:
-                self.owner[swa_page] = last
-                self.count[swa_page] = owners[last]
+                self.pointers[2 * swa_page] = last
+                self.pointers[2 * swa_page + 1] = owners[last]
         elif not owners:
             del self.shared[swa_page]
 
@@ -210,17 +207,52 @@ class MappingTruth:
         for start, end in page_runs(slots, peers, size):
             self.unpoint(page_of(peers[start], size), page_of(slots[start], size), end - start)
 
+    def count_mapped(self, start: int, end: int) -> int:
+        """Slots in `[start, end)`, none of them negative, that have an entry in the table."""
+        mapped = 0
+        for slot in range(start, min(end, self.room)):
+            mapped += self.table[slot] != UNMAPPED
+        return mapped
+
+    def leads(self, slot: int, peer: int, count: int) -> bool:
+        """Whether the entries of `count` slots from one on are the SWA slots from `peer` on."""
+        if slot < 0 or slot + count > self.room:
+            return False
+        others = 0
+        for at in range(count):
+            others += self.table[slot + at] != peer + at
+        return others == 0
+
+    def map_run(self, slot: int, peer: int, count: int) -> None:
+        """Set the entries of `count` slots, which there is room for; who points where stays."""
+        for at in range(count):
+            self.table[slot + at] = peer + at
+
+    def unmap_run(self, slot: int, count: int) -> None:
+        """Clear the entries of `count` slots, which there is room for; who points where stays."""
+        for at in range(slot, slot + count):
+            self.table[at] = UNMAPPED
+
+    def unpoint_all(self, swa_page: int) -> None:
+        """Every entry to an SWA page of the pool is gone."""
+        if self.pointers[2 * swa_page + 1] == SHARED:
+            del self.shared[swa_page]
+        self.pointers[2 * swa_page + 1] = 0
+
     def entries_to(self, swa_page: int) -> int:
         """How many entries point at an SWA page."""
-        if 0 <= swa_page < self.page_room and self.count[swa_page] != SHARED:
-            return self.count[swa_page]
+        if 0 <= swa_page < self.page_room:
+            count = self.pointers[2 * swa_page + 1]
+            if count != SHARED:
+                return count
         return sum(self.pointing_at(swa_page).values())
 
     def pointing_at(self, swa_page: int) -> dict[int, int]:
         """Full pages whose entries point at an SWA page: how many of each, first come first."""
-        if 0 <= swa_page < self.page_room and self.count[swa_page] != SHARED:
-            count = self.count[swa_page]
-            return {self.owner[swa_page]: count} if count else {}
+        if 0 <= swa_page < self.page_room:
+            count = self.pointers[2 * swa_page + 1]
+            if count != SHARED:
+                return {self.pointers[2 * swa_page]: count} if count else {}
         return self.shared.get(swa_page, {})
 
     def slots_pointing_at(self, swa_page: int) -> list[int]:
@@ -258,8 +290,7 @@ class MappingTruth:
 def revived(
     geometry: Geometry,
     table: bytes,
-    owner: bytes,
-    count: bytes,
+    pointers: bytes,
     shared: dict[int, dict[int, int]],
     beyond: dict[int, int],
     stale: dict[int, Finding],
@@ -267,8 +298,7 @@ def revived(
     """A mapping that was pickled."""
     mapping = MappingTruth(geometry)
     mapping.table, mapping.room = array("q", table), len(table) // 8
-    mapping.owner, mapping.count = array("q", owner), array("q", count)
-    mapping.page_room = len(owner) // 8
+    mapping.pointers, mapping.page_room = array("q", pointers), len(pointers) // 16
     mapping.shared, mapping.beyond, mapping.stale = shared, beyond, stale
     return mapping
 

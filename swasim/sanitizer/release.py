@@ -345,8 +345,8 @@ def _partial_pages(scene: Scene, named: Named) -> list[tuple[Pool, int, int, int
     found: list[tuple[Pool, int, int, int]] = []
     for page, count in named.full.items():
         record = truth.full.peek(page)
-        if record is not None and record.live and count < record.fill:
-            found.append(("full", page, count, record.fill))
+        if record is not None and record.live and count < truth.full.fill_of(page):
+            found.append(("full", page, count, truth.full.fill_of(page)))
     if named.full:
         return found
     peers = [peer for peer in truth.mapping.read(list(dict.fromkeys(named.slots))) if peer]

@@ -8,10 +8,12 @@ did, so that one fault is one finding.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from swasim.call import Call, Effect
 from swasim.config import SimConfig
 from swasim.geometry import Pool
+from swasim.runs import COMPILED
 from swasim.sanitizer.accounting import check_accounts, check_idle, names_out_of_range
 from swasim.sanitizer.allocation import check_allocation
 from swasim.sanitizer.build import FindingBuilder
@@ -45,7 +47,14 @@ class Sanitizer:
         config: sizes of the pools, window.
         rows: the resolver's rows; read, never changed.
         trace_path: as the user named the trace; stands in suggested commands.
+
+    Attributes:
+        recognises: whether calls at which nothing is wrong are looked for first. Findings and truth
+            are the same either way; where nothing is compiled, looking costs as much as the checks.
+        steady: what recognises them; a loop in compiled code asks its `step` directly.
     """
+
+    recognises = COMPILED
 
     def __init__(
         self, config: SimConfig, rows: Mapping[ReqName, Row], trace_path: str = "TRACE"
@@ -60,8 +69,8 @@ class Sanitizer:
             includes_self=config.window_includes_self,
         )
         self._states = StateKeeper()
-        self._steady = Steady(self._truth, self._suspects)
-        self._last: tuple[Entry, Resolved] | None = None
+        self.steady = Steady(self._truth, self._suspects.by_page, self._window.index.by_page)
+        self._last: tuple[Entry, Resolved] | Moment | None = None
 
     def clone(self, rows: Mapping[ReqName, Row]) -> Sanitizer:
         """A sanitizer that knows the same and watches another replay from here on.
@@ -69,21 +78,25 @@ class Sanitizer:
         Args:
             rows: that replay's rows, equal in content to those watched so far.
         """
-        self._steady.settle()
+        self._catch_up()
         twin = object.__new__(Sanitizer)
         twin._truth = self._truth.clone()
         twin.build = self.build.clone(twin._truth)
         twin._suspects = self._suspects.clone()
         twin._window = self._window.clone(rows)
         twin._states = self._states.clone()
-        twin._steady = Steady(twin._truth, twin._suspects)
+        twin.steady = Steady(twin._truth, twin._suspects.by_page, twin._window.index.by_page)
         twin._last = self._last
         return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._catch_up()
+        return self.__dict__
 
     @property
     def truth(self) -> Truth:
         """The truth after the last event; to be read only."""
-        self._steady.settle()
+        self._catch_up()
         return self._truth
 
     @property
@@ -121,17 +134,14 @@ class Sanitizer:
             cannot be explained any more, says so in `Finding.at`.
         """
         call = resolved.call
+        self._catch_up()
         self._last = entry, resolved
-        steady = self._steady
         if call is not None and effect is not None:
             self.build.available_tokens["full"] = effect.full_available
             self.build.available_tokens["swa"] = effect.swa_available
-            rows = changes or self._window.index.by_page
-            if not rows and steady.follows(entry, resolved, call, effect):
+            if self.recognises and not changes and self.steady.reads(call, effect):
+                self.steady.carry_read_over(moment_of(entry, resolved))
                 return []
-            steady.make_way(call, effect)
-        else:
-            steady.settle()
         moment = moment_of(entry, resolved)
         self._truth.begin_event()
         scene = self._scene(moment, call or NO_CALL, effect or NO_EFFECT, resolved)
@@ -142,8 +152,6 @@ class Sanitizer:
         if changes:
             self._window.follow(scene, changes)
             self._window.check_step(scene, changes)
-        if scene.findings:
-            steady.settle()
         return [self.build.settle(f) if f.at is moment else f for f in scene.findings]
 
     def _scene(self, moment: Moment, call: Call, effect: Effect, resolved: Resolved) -> Scene:
@@ -190,8 +198,18 @@ class Sanitizer:
         return scene.findings
 
     def _last_moment(self) -> Moment:
-        self._steady.settle()
-        return moment_of(*self._last) if self._last is not None else Moment(0, 0, "start")
+        self._catch_up()
+        if self._last is None:
+            return Moment(0, 0, "start")
+        return self._last if isinstance(self._last, Moment) else moment_of(*self._last)
+
+    def _catch_up(self) -> None:
+        """Take note of the last event that `steady` was asked about directly."""
+        steady = self.steady
+        if steady.last is not None:
+            self._last, steady.last = steady.last, None
+            self.build.available_tokens["full"] = steady.full_available
+            self.build.available_tokens["swa"] = steady.swa_available
 
     def finish(self, *, truncated: bool = False) -> list[Finding]:
         """The trace is over. Of a trace that was cut off, nothing is concluded from its end."""

@@ -8,11 +8,14 @@ This module is compiled where that is possible (`shadow.pxd` has its types).
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from swasim.geometry import PAD_PAGE, Geometry, Pool
-from swasim.sanitizer.entries import MappingTruth
+from swasim.runs import zeros
+from swasim.sanitizer.cells import CELL, FILL, OWNED, OWNERLESS, QUEUED, STANDING
+from swasim.sanitizer.entries import MappingTruth, copied
 from swasim.sanitizer.findings import Finding, Moment
 
 PageState: TypeAlias = Literal["free", "live", "pending", "lost", "padding"]
@@ -27,7 +30,6 @@ class PageTruth:
         live: somebody owns it.
         queued: the call that queued its release in the open free group; None outside of one.
         copies: how often the page stands in the free list (free and staged together).
-        fill: slots of it that were handed out, counted from its first.
         held: an SWA page that a caller got directly and that no entry has pointed at yet.
         allocated, released, mapped: last of each, whatever the present state.
         fault: the last finding about the page; see `damage`.
@@ -39,7 +41,6 @@ class PageTruth:
         "allocated",
         "copies",
         "fault",
-        "fill",
         "held",
         "live",
         "mapped",
@@ -51,7 +52,6 @@ class PageTruth:
         self.live = False
         self.queued: Moment | None = None
         self.copies = copies
-        self.fill = 0
         self.held = False
         self.allocated: Moment | None = None
         self.released: Moment | None = None
@@ -62,7 +62,7 @@ class PageTruth:
         """A record that says the same and can change on its own."""
         twin = PageTruth.__new__(PageTruth)
         twin.live, twin.queued, twin.copies = self.live, self.queued, self.copies
-        twin.fill, twin.held = self.fill, self.held
+        twin.held = self.held
         twin.allocated, twin.released = self.allocated, self.released
         twin.mapped, twin.fault = self.mapped, self.fault
         return twin
@@ -99,6 +99,18 @@ def state_of(live: bool, queued: Moment | None, copies: int) -> PageState:
     return "free" if copies else "lost"
 
 
+PoolState: TypeAlias = tuple[
+    dict[int, PageTruth],
+    bytes,
+    dict[int, int],
+    tuple[int, int, int],
+    Finding | None,
+    Finding | None,
+    tuple[bool, int],
+]
+"""All that a pool knows: pages, cells, strange fills, terms, what is to blame, accounts."""
+
+
 class PoolTruth:
     """All pages of one pool, with the terms of `free + live + pending = size` kept current.
 
@@ -106,6 +118,8 @@ class PoolTruth:
         pages: the pages that calls have touched, in the order in which they first did.
         by_id: those of them that the pool has, at their page ids; None elsewhere. It grows with the
             highest page that is touched.
+        cells: what is kept of the same pages in plain numbers, `CELL` for each; see `cells.py`.
+        strange_fill: FILL of pages that the pool does not have.
         free_pages, live_pages, pending_pages: the terms.
         excess, shortage: the findings that may explain too many or too few pages.
         overflown: more was available than there is, and that has been told.
@@ -118,6 +132,8 @@ class PoolTruth:
         self.size_pages = size_pages
         self.pages: dict[int, PageTruth] = {}
         self.by_id: list[PageTruth | None] = []
+        self.cells = zeros(0)
+        self.strange_fill: dict[int, int] = {}
         self.free_pages = size_pages
         self.live_pages = 0
         self.pending_pages = 0
@@ -130,16 +146,28 @@ class PoolTruth:
     def clone(self) -> PoolTruth:
         """A pool that says the same and can change on its own; without the last event's strips."""
         twin = PoolTruth(self.name, self.size_pages)
-        twin.by_id = [None] * len(self.by_id)
-        for page, record in self.pages.items():
-            twin.pages[page] = copy = record.clone()
-            if 0 <= page < len(twin.by_id):
-                twin.by_id[page] = copy
-        twin.free_pages, twin.live_pages = self.free_pages, self.live_pages
-        twin.pending_pages = self.pending_pages
-        twin.excess, twin.shortage = self.excess, self.shortage
-        twin.overflown, twin.account_offset_pages = self.overflown, self.account_offset_pages
+        twin.__setstate__(self._state({page: r.clone() for page, r in self.pages.items()}))
+        twin.strange_fill = self.strange_fill.copy()
         return twin
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PoolTruth, (self.name, self.size_pages), self._state(self.pages)
+
+    def _state(self, pages: dict[int, PageTruth]) -> PoolState:
+        terms = self.free_pages, self.live_pages, self.pending_pages
+        account = self.overflown, self.account_offset_pages
+        plain = bytes(self.cells), self.strange_fill
+        return pages, *plain, terms, self.excess, self.shortage, account
+
+    def __setstate__(self, state: PoolState) -> None:
+        self.pages, cells, self.strange_fill, terms, self.excess, self.shortage, account = state
+        self.free_pages, self.live_pages, self.pending_pages = terms
+        self.overflown, self.account_offset_pages = account
+        self.cells = array("q", cells)
+        self.by_id = [None] * (len(cells) // (8 * CELL))
+        for page, record in self.pages.items():
+            if 0 <= page <= self.size_pages:
+                self.by_id[page] = record
 
     @property
     def lost_pages(self) -> int:
@@ -159,20 +187,39 @@ class PoolTruth:
         """The record of `page`, about to change in this event."""
         truth = self.pages.get(page)
         if truth is None:
-            truth = self._meet(page)
+            truth = self.meet(page)
         if page not in self._before:
             self._before[page] = (truth.live, truth.queued, truth.allocated, truth.copies)
         return truth
 
-    def _meet(self, page: int) -> PageTruth:
+    def meet(self, page: int) -> PageTruth:
         """The record of a page that no call has touched."""
         truth = self.pages[page] = PageTruth(0 if page == PAD_PAGE or page > self.size_pages else 1)
         if 0 <= page <= self.size_pages:
-            if page >= len(self.by_id):
-                room = min(max(page + 1, 2 * len(self.by_id), 64), self.size_pages + 1)
-                self.by_id += [None] * (room - len(self.by_id))
+            self.reserve(page + 1)
             self.by_id[page] = truth
         return truth
+
+    def reserve(self, pages: int) -> None:
+        """Make room for the first `pages` pages, of those that the pool has."""
+        known = len(self.by_id)
+        if pages > known:
+            room = min(max(pages, 2 * known, 64), self.size_pages + 1)
+            self.cells = copied(self.cells, known * CELL, room * CELL)
+            self.by_id += [None] * (room - known)
+
+    def fill_of(self, page: int) -> int:
+        """Slots of a page that were handed out, counted from its first."""
+        if 0 <= page < len(self.by_id):
+            return self.cells[page * CELL + FILL]
+        return self.strange_fill.get(page, 0)
+
+    def set_fill(self, page: int, slots: int) -> None:
+        """So many slots of a page that has a record were handed out."""
+        if 0 <= page < len(self.by_id):
+            self.cells[page * CELL + FILL] = slots
+        else:
+            self.strange_fill[page] = slots
 
     def is_fresh(self, pages: list[int]) -> bool:
         """Whether every one of `pages` is real, named once, and free."""
@@ -194,10 +241,11 @@ class PoolTruth:
             truth.copies -= 1
         self.free_pages -= 1
         if truth.live:
-            self._end_life(truth)
+            self._end_life(page, truth)
         truth.live = True
+        self.stand(page, OWNED)
         truth.allocated = moment
-        truth.fill = 0
+        self.set_fill(page, 0)
         truth.held = False
         self.live_pages += 1
         return truth
@@ -208,7 +256,7 @@ class PoolTruth:
         truth.copies += 1
         self.free_pages += 1
         if truth.live:
-            self._end_life(truth)
+            self._end_life(page, truth)
         truth.released = moment
 
     def take_all(self, pages: list[int], moment: Moment) -> None:
@@ -217,8 +265,9 @@ class PoolTruth:
             truth = self.touch(page)
             truth.copies -= truth.copies > 0
             truth.live = True
+            self.cells[page * CELL + STANDING] = OWNED
+            self.cells[page * CELL + FILL] = 0
             truth.allocated = moment
-            truth.fill = 0
             truth.held = False
         self.free_pages -= len(pages)
         self.live_pages += len(pages)
@@ -243,6 +292,7 @@ class PoolTruth:
             truth = self.touch(page)
             truth.copies += 1
             truth.live = False
+            self.cells[page * CELL + STANDING] = OWNERLESS
             truth.released = moment
         self.free_pages += len(pages)
         self.live_pages -= len(pages)
@@ -251,23 +301,30 @@ class PoolTruth:
         """`page` has no owner and is not in the free list: nobody can use it again."""
         truth = self.touch(page)
         if truth.live:
-            self._end_life(truth)
+            self._end_life(page, truth)
 
     def queue(self, page: int, moment: Moment) -> None:
         """The release of a live page waits for the end of the free group."""
         truth = self.touch(page)
         if truth.queued is None:
             truth.queued = moment
+            self.stand(page, QUEUED if truth.live else OWNERLESS)
             self.live_pages -= 1
             self.pending_pages += 1
 
-    def _end_life(self, truth: PageTruth) -> None:
+    def stand(self, page: int, standing: int) -> None:
+        """Note how a page stands, where the pool has it."""
+        if 0 <= page <= self.size_pages:
+            self.cells[page * CELL + STANDING] = standing
+
+    def _end_life(self, page: int, truth: PageTruth) -> None:
         if truth.queued:
             self.pending_pages -= 1
         else:
             self.live_pages -= 1
         truth.live = False
         truth.queued = None
+        self.stand(page, OWNERLESS)
 
     def look_at(self, page: int) -> PageLook:
         """How `page` looks now."""
@@ -332,7 +389,11 @@ class FreeGroup:
 
 
 class Truth:
-    """Both pools, the mapping between them, and the open free group."""
+    """Both pools, the mapping between them, and the open free group.
+
+    Attributes:
+        mark: of the last call that noted something in cells.
+    """
 
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
@@ -340,6 +401,7 @@ class Truth:
         self.swa = PoolTruth("swa", geometry.swa_pages)
         self.mapping = MappingTruth(geometry)
         self.group: FreeGroup | None = None
+        self.mark = 0
 
     def clone(self) -> Truth:
         """A truth that says the same and can change on its own."""
@@ -348,6 +410,7 @@ class Truth:
         twin.full = self.full.clone()
         twin.swa = self.swa.clone()
         twin.mapping = self.mapping.clone()
+        twin.mark = self.mark
         twin.group = None if self.group is None else self.group.clone()
         return twin
 

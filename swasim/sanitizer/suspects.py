@@ -18,49 +18,53 @@ PageKey = tuple[Pool, int]
 
 
 class Suspects:
-    """Suspected findings by the page that they are about, in order of suspicion."""
+    """Suspected findings by the page that they are about, in order of suspicion.
+
+    Attributes:
+        by_page: they; to be read only. The same dict for as long as this lives.
+    """
 
     def __init__(self) -> None:
-        self._by_page: dict[PageKey, Finding] = {}
+        self.by_page: dict[PageKey, Finding] = {}
 
     def clone(self) -> Suspects:
         """The same suspicions, to be dismissed or confirmed on their own."""
         twin = Suspects()
-        twin._by_page = self._by_page.copy()
+        twin.by_page = self.by_page.copy()
         return twin
 
     def pages(self) -> list[tuple[Pool, int, str]]:
         """Pool, page and kind of each suspicion, in order."""
-        return [(pool, page, f.kind) for (pool, page), f in self._by_page.items()]
+        return [(pool, page, f.kind) for (pool, page), f in self.by_page.items()]
 
     def __len__(self) -> int:
-        return len(self._by_page)
+        return len(self.by_page)
 
     def add(self, pool: Pool, page: int, finding: Finding) -> None:
         """Hold a finding about a page; an earlier suspicion of the same page stands."""
-        self._by_page.setdefault((pool, page), finding)
+        self.by_page.setdefault((pool, page), finding)
 
     def get(self, pool: Pool, page: int) -> Finding | None:
         """What the page is suspected of, if anything."""
-        return self._by_page.get((pool, page)) if self._by_page else None
+        return self.by_page.get((pool, page)) if self.by_page else None
 
     def of_pool(self, pool: Pool) -> list[Finding]:
         """What the pages of one pool are suspected of, in order."""
-        return [f for (name, _), f in self._by_page.items() if name == pool]
+        return [f for (name, _), f in self.by_page.items() if name == pool]
 
     def dismiss(self, pool: Pool, page: int) -> None:
         """The page was released or can be reached again: nothing was wrong."""
-        if self._by_page:
-            self._by_page.pop((pool, page), None)
+        if self.by_page:
+            self.by_page.pop((pool, page), None)
 
     def confirm(self, pool: Pool, page: int) -> Finding | None:
         """The suspicion was right; hands the finding over, once."""
-        return self._by_page.pop((pool, page), None) if self._by_page else None
+        return self.by_page.pop((pool, page), None) if self.by_page else None
 
     def confirm_all(self) -> list[Finding]:
         """Nothing can explain them any more; hands all of them over, in order."""
-        found = list(self._by_page.values())
-        self._by_page.clear()
+        found = list(self.by_page.values())
+        self.by_page.clear()
         return fold(found)
 
 

@@ -9,7 +9,6 @@ FIELDS = (
     "live",
     "queued",
     "copies",
-    "fill",
     "held",
     "allocated",
     "released",
@@ -39,7 +38,7 @@ def knowledge(sanitizer: Sanitizer) -> dict[str, object]:
 
 def _pool(pool: PoolTruth) -> dict[str, object]:
     return {
-        "pages": [(page, _page(record)) for page, record in pool.pages.items()],
+        "pages": [(page, _page(record), pool.fill_of(page)) for page, record in pool.pages.items()],
         "terms": (pool.free_pages, pool.live_pages, pool.pending_pages),
         "blamed": (pool.excess, pool.shortage),
         "account": (pool.overflown, pool.account_offset_pages),
