@@ -31,6 +31,7 @@ MODULES = (
     "swasim/runs.py",
     "swasim/allocator/core/pages.py",
     "swasim/allocator/core/swift.py",
+    "swasim/allocator/core/swift_release.py",
     "swasim/sanitizer/entries.py",
     "swasim/sanitizer/shadow.py",
     "swasim/sanitizer/follow.py",

@@ -7,39 +7,11 @@ import pickle
 import pytest
 
 from swasim.allocator.core.swift import Swift
-from swasim.allocator.registry import profile
 from swasim.call import Call
-from swasim.geometry import Geometry
 from swasim.runs import FREE, RunCall, RunEffect
-from tests.support.two_pairs import TwoPairs, in_runs
+from tests.support.two_pairs import answered, extend, free, in_runs, pairs, used, used_slots
 
 MOST = (1 << 63) - 1
-
-
-def pairs(name: str = "ideal", page_size: int = 4, need_sort: bool = False) -> TwoPairs:
-    """Eight pages in each pool."""
-    geometry = Geometry(page_size, 8 * page_size, 8 * page_size)
-    return TwoPairs(profile(name), geometry, need_sort)
-
-
-def used(name: str = "ideal", need_sort: bool = False) -> TwoPairs:
-    """Three requests of 8, 6 and 4 tokens: full pages 1 to 5, mapped to the same SWA pages."""
-    made = pairs(name, need_sort=need_sort)
-    for tokens in (8, 6, 4):
-        made.perform(extend([0], [tokens], [-1]))
-    return made
-
-
-def used_slots(name: str = "ideal", need_sort: bool = False) -> TwoPairs:
-    """Page size 1: slots 1 to 5 of eight, 4 without its SWA peer."""
-    made = pairs(name, 1, need_sort)
-    made.perform(Call("alloc", need_size=5))
-    made.perform(Call("free_swa", indices=[4]))
-    return made
-
-
-def extend(prefix_lens: list[int], seq_lens: list[int], last_loc: list[int]) -> Call:
-    return Call("alloc_extend", prefix_lens=prefix_lens, seq_lens=seq_lens, last_loc=last_loc)
 
 
 def decode(seq_lens: list[int], last_loc: list[int]) -> Call:
@@ -54,19 +26,8 @@ def unmapped(*slots: int) -> Call:
     return Call("clear_full_to_swa_mapping", indices=[*slots])
 
 
-def free(*slots: int) -> Call:
-    return Call("free", indices=[*slots])
-
-
 def free_swa(*slots: int) -> Call:
     return Call("free_swa", indices=[*slots])
-
-
-def answered(made: TwoPairs, call: Call) -> bool:
-    """Whether the last call was; that it was answered rightly has been compared."""
-    before = made.plain.total()
-    made.perform(call)
-    return made.plain.total() > before
 
 
 PLAIN = {
@@ -132,7 +93,7 @@ def test_a_call_that_is_not_plain_is_left_to_perform(case: str, name: str) -> No
     made = used(name)
     call = LEFT[case]
     if case == "a length too few":
-        runs, before = in_runs(call), made.fast.key()
+        runs, before = in_runs(call, 4), made.fast.key()
         assert runs is not None
         assert not made.swift.answer(runs, made.effect)
         assert made.fast.key() == before
@@ -248,6 +209,13 @@ def test_at_page_size_1_slots_come_and_go_in_the_order_of_the_call(name: str) ->
 )
 def test_at_page_size_1_odd_calls_are_left_to_perform(call: Call) -> None:
     assert not answered(used_slots(), call)
+
+
+@pytest.mark.parametrize("swa", [[8, 9], [9, 10]])
+def test_at_page_size_1_peers_beyond_the_pool_are_released_by_perform_alone(swa: list[int]) -> None:
+    made = used_slots()
+    made.perform(mapped([2, 3], swa))
+    assert not answered(made, free(2, 3))
 
 
 def test_a_slot_without_peer_that_is_named_twice_comes_back_twice() -> None:

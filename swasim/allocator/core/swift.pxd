@@ -2,10 +2,11 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from swasim.allocator.core.pages cimport PageList, sort, spread
-from swasim.runs cimport Ints, RunCall, RunEffect
+from swasim.allocator.core.pages cimport PageList
+from swasim.allocator.core.swift_release cimport SwiftReleases, set_entries
+from swasim.runs cimport RunCall, RunEffect
 
-cdef int ALLOC, DECODE, EXTEND, FREE_FULL, FREE_SWA
+cdef int ALLOC, DECODE, EXTEND
 cdef int64_t LONGEST
 
 @cython.final
@@ -24,18 +25,9 @@ cdef class Swift:
     cdef int64_t swa_pages
     cdef int64_t full_limit
     cdef int64_t swa_limit
-    cdef int64_t full_size
-    cdef int64_t swa_size
     cdef bint grows
     cdef bint asks_for_more
-    cdef bint has_free_full
-    cdef bint free_full_frees_peers
-    cdef bint clears_pages
-    cdef bint minds_unmapped
-    cdef PageList full_home
-    cdef PageList swa_home
-    cdef bint appends
-    cdef Ints ends
+    cdef SwiftReleases releases
 
     @cython.locals(op=int, done=bint, full_pages=int64_t, swa_pages=int64_t)
     cpdef bint answer(self, RunCall call, RunEffect effect) except? -1
@@ -62,32 +54,6 @@ cdef class Swift:
     @cython.locals(entries=int64_t[::1], run=int64_t, slot=int64_t, peer=int64_t, length=int64_t,
                    held=int64_t, index=int64_t)
     cdef bint _map_and_take(self, int64_t pages, RunEffect effect) except? -1
-    @cython.locals(op=int, full_side=bint, swa_side=bint, plain=bint)
-    cdef bint _release(self, RunCall call, RunEffect effect) except? -1
-    @cython.locals(named=int64_t, run=int64_t, slot=int64_t, length=int64_t)
-    cdef bint _name_slots(self, RunCall call, bint full_side, bint swa_side,
-                          RunEffect effect) except? -1
-    @cython.locals(entries=int64_t[::1], run=int64_t, slot=int64_t, end=int64_t, peer=int64_t,
-                   length=int64_t)
-    cdef bint _read_slots(self, RunCall call, RunEffect effect) noexcept
-    @cython.locals(ends=Ints, index=int64_t)
-    cdef bint _name_pages(self, RunCall call, bint full_side, bint swa_side,
-                          RunEffect effect) except? -1
-    @cython.locals(ends=Ints, page_size=int64_t, run=int64_t, start=int64_t, length=int64_t,
-                   end=int64_t)
-    cdef bint _cut(self, RunCall call) except? -1
-    @cython.locals(ends=Ints, index=int64_t)
-    cdef bint _sort_pieces(self) noexcept
-    @cython.locals(entries=int64_t[::1], ends=Ints, page_size=int64_t, swa=Ints, piece=int64_t,
-                   length=int64_t, start=int64_t, peer=int64_t, strange=int64_t, index=int64_t)
-    cdef bint _read_pieces(self, RunEffect effect) except? -1
-    @cython.locals(full=Ints, swa=Ints, full_pages=int64_t, swa_pages=int64_t)
-    cdef bint _unmap_and_put(self, RunEffect effect) except? -1
-    @cython.locals(entries=int64_t[::1], run=int64_t, slot=int64_t, peer=int64_t, length=int64_t,
-                   strange=int64_t, index=int64_t)
-    cdef bint _unmap_once(self, RunEffect effect) noexcept
-    @cython.locals(entries=int64_t[::1], run=int64_t, slot=int64_t, peer=int64_t, index=int64_t)
-    cdef void _set(self, RunEffect effect, int64_t runs, bint mapped) noexcept
     cdef int64_t _page_of(self, int64_t slot) noexcept
     cdef int64_t _offset_of(self, int64_t slot) noexcept
     cdef int64_t _pages_of(self, int64_t tokens) noexcept

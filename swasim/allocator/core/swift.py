@@ -3,7 +3,7 @@
 A server's calls find room, name slots that they hold, and free them once. `Swift` recognises such a
 call, and does to the pools and the table what `CorePair.perform` would do, without an object for
 each slot. Everything is looked at before anything changes: a call that is not plainly of this kind
-is left to `perform`, which finds all as it was.
+is left to `perform`, which finds all as it was. Releases stand in `swift_release.py`.
 
 This module is compiled where that is possible (`swift.pxd` has its types); it runs as it stands
 otherwise. What must not be added here: what a release does in an unusual case. That stands in
@@ -12,9 +12,9 @@ otherwise. What must not be added here: what a release does in an unusual case. 
 
 from __future__ import annotations
 
-from swasim.allocator.core.pages import sort, spread
 from swasim.allocator.core.pair import CorePair
-from swasim.runs import ALLOC, DECODE, EXTEND, FREE_FULL, FREE_SWA, Ints, RunCall, RunEffect
+from swasim.allocator.core.swift_release import SwiftReleases, set_entries
+from swasim.runs import ALLOC, DECODE, EXTEND, RunCall, RunEffect
 
 LONGEST = 1 << 62
 """Tokens of a request; lengths can be added below this."""
@@ -46,25 +46,15 @@ class Swift:
         self.swa_pages = swa.num_pages
         self.full_limit = (self.full_pages + 1) * page_size
         self.swa_limit = (self.swa_pages + 1) * page_size
-        self.full_size, self.swa_size = full.size, swa.size
         self.grows = profile.paged and page_size > 1
         self.asks_for_more = profile.extend_check == "coarse"
-        self.has_free_full = "free_full" in profile.operations
-        self.free_full_frees_peers = profile.free_full_peers == "releases"
-        self.clears_pages = profile.free_swa_unit == "pages"
-        # At page size 1 these release SWA slot 0 for each unmapped entry.
-        self.minds_unmapped = profile.segments == "pages" and not profile.filter_page_size_1
-        stages = full.stages
-        self.full_home = self.full_staged if stages else self.full_free
-        self.swa_home = self.swa_staged if stages else self.swa_free
-        self.appends = page_size == 1 or (stages and profile.staged_order == "append")
-        self.ends = Ints()
+        self.releases = SwiftReleases(pair)
 
     def __reduce__(self) -> tuple[type[Swift], tuple[CorePair]]:
         return Swift, (self.pair,)
 
     def answer(self, call: RunCall, effect: RunEffect) -> bool:
-        """Carry a call on the whole pair out, if it is plain.
+        """Carry a call on the whole pair out, or a whole group of frees, if it is plain.
 
         Returns:
             True: the pair is as `perform` would have left it, and `effect` says what changed.
@@ -81,7 +71,7 @@ class Swift:
         elif op == ALLOC:
             done = self._alloc(call.need_size, effect)
         else:
-            done = self._release(call, effect)
+            done = self.releases.carry_out(call, effect)
         if done:
             full_pages = self.full_free.count + self.full_staged.count
             swa_pages = self.swa_free.count + self.swa_staged.count
@@ -226,192 +216,13 @@ class Swift:
             for index in range(length):
                 held |= entries[slot + index]
             if held:
-                self._set(effect, run, False)
+                set_entries(entries, effect, run, 0)
                 return False
             for index in range(length):
                 entries[slot + index] = peer + index
         self.full_free.take_to(pages, effect.full_taken)
         self.swa_free.take_to(pages, effect.swa_taken)
         return True
-
-    # -- releases: what comes back is written to the effect, then unmapped, then put back
-
-    def _release(self, call: RunCall, effect: RunEffect) -> bool:
-        op = call.op
-        if op == FREE_FULL and not self.has_free_full:
-            return False
-        full_side = op != FREE_SWA
-        swa_side = op != FREE_FULL or self.free_full_frees_peers
-        if self.page_size == 1:
-            plain = self._name_slots(call, full_side, swa_side, effect)
-        else:
-            plain = self._name_pages(call, full_side, swa_side, effect)
-        return plain and self._unmap_and_put(effect)
-
-    def _name_slots(
-        self, call: RunCall, full_side: bool, swa_side: bool, effect: RunEffect
-    ) -> bool:
-        """What comes back where a slot is a page: slots and peers in the order of the call."""
-        named = 0
-        for run in range(call.starts.count):
-            slot, length = call.starts.at[run], call.lengths.at[run]
-            if not 1 <= slot < self.full_limit or not 0 < length <= self.full_limit - slot:
-                return False
-            named += length
-        if full_side:
-            spread(call.starts, call.lengths, named, effect.full_returned)
-        if swa_side:
-            make_room(effect, named)
-            if not self._read_slots(call, effect):
-                return False
-            spread(effect.peers, effect.lengths, named, effect.swa_returned)
-        return True
-
-    def _read_slots(self, call: RunCall, effect: RunEffect) -> bool:
-        """Add the runs that the named slots map; False where that is not plain."""
-        entries = self.entries
-        for run in range(call.starts.count):
-            slot = call.starts.at[run]
-            end = slot + call.lengths.at[run]
-            while slot < end:
-                peer, length = entries[slot], 1
-                if peer == 0 and not self.minds_unmapped:
-                    slot += 1
-                    continue
-                if not self._can_map(slot, peer, 1):
-                    return False
-                while slot + length < end and entries[slot + length] == peer + length:
-                    length += 1
-                if not self._can_map(slot, peer, length):
-                    return False
-                add_run(effect, slot, peer, length)
-                slot += length
-        return True
-
-    def _name_pages(
-        self, call: RunCall, full_side: bool, swa_side: bool, effect: RunEffect
-    ) -> bool:
-        """What comes back as pages: in ascending order, each once."""
-        ends = self.ends
-        if not self._cut(call) or (self.clears_pages and not self._sort_pieces()):
-            return False
-        if swa_side and not self._read_pieces(effect):
-            return False
-        if not self.clears_pages and not self._sort_pieces():
-            return False
-        if full_side:
-            effect.full_returned.reserve(ends.count)
-            for index in range(ends.count):
-                effect.full_returned.at[index] = self._page_of(ends.at[index])
-            effect.full_returned.count = ends.count
-        return sort(effect.swa_returned)
-
-    def _cut(self, call: RunCall) -> bool:
-        """Cut what a release names into pieces of a page each; `ends` gets their last slots.
-
-        A piece starts with its page, so its last slot tells page and length. False where one
-        does not.
-        """
-        ends, page_size = self.ends, self.page_size
-        ends.count = 0
-        for run in range(call.starts.count):
-            start, length = call.starts.at[run], call.lengths.at[run]
-            if start < page_size or start >= self.full_limit or self._offset_of(start):
-                return False
-            if not 0 < length <= self.full_limit - start:
-                return False
-            end = start + length
-            ends.reserve(ends.count + self._pages_of(length))
-            while start < end:
-                ends.at[ends.count] = min(start + page_size, end) - 1
-                ends.count += 1
-                start += page_size
-        return True
-
-    def _sort_pieces(self) -> bool:
-        """Sort the pieces; False where a page is there twice."""
-        ends = self.ends
-        sort(ends)
-        for index in range(1, ends.count):
-            if self._page_of(ends.at[index - 1]) == self._page_of(ends.at[index]):
-                return False
-        return True
-
-    def _read_pieces(self, effect: RunEffect) -> bool:
-        """Add the runs that the pieces map, and their SWA pages.
-
-        False unless each piece is unmapped, or is mapped from the start of an SWA page on; with
-        nothing mapped behind it.
-        """
-        entries, ends, page_size = self.entries, self.ends, self.page_size
-        swa = effect.swa_returned
-        make_room(effect, ends.count)
-        swa.reserve(ends.count)
-        for piece in range(ends.count):
-            length = self._offset_of(ends.at[piece]) + 1
-            start = ends.at[piece] + 1 - length
-            peer = entries[start]
-            if peer == 0:
-                length = 0
-            elif peer < 0 or peer >= self.swa_limit or self._offset_of(peer):
-                return False
-            else:
-                add_run(effect, start, peer, length)
-                swa.at[swa.count] = self._page_of(peer)
-                swa.count += 1
-            strange = 0
-            for index in range(length):
-                strange |= entries[start + index] ^ (peer + index)
-            for index in range(length, page_size):
-                strange |= entries[start + index]
-            if strange:
-                return False
-        return True
-
-    def _unmap_and_put(self, effect: RunEffect) -> bool:
-        """Carry a release out; False, and nothing is changed, where that would not be plain."""
-        full, swa = effect.full_returned, effect.swa_returned
-        full_pages = self.full_free.count + self.full_staged.count + full.count
-        swa_pages = self.swa_free.count + self.swa_staged.count + swa.count
-        if full_pages * self.page_size > self.full_size:
-            return False
-        if swa_pages * self.page_size > self.swa_size:
-            return False
-        if self.page_size > 1:
-            self._set(effect, effect.slots.count, False)
-        elif not self._unmap_once(effect):
-            return False
-        if self.appends:
-            self.full_home.put_back_from(full)
-            self.swa_home.put_back_from(swa)
-        else:
-            self.full_home.put_front_from(full)
-            self.swa_home.put_front_from(swa)
-        return True
-
-    def _unmap_once(self, effect: RunEffect) -> bool:
-        """Unmap all runs; False, and nothing is changed, where two of them name one slot."""
-        entries = self.entries
-        for run in range(effect.slots.count):
-            slot, peer = effect.slots.at[run], effect.peers.at[run]
-            length = effect.lengths.at[run]
-            strange = 0
-            for index in range(length):
-                strange |= entries[slot + index] ^ (peer + index)
-            if strange:
-                self._set(effect, run, True)
-                return False
-            for index in range(length):
-                entries[slot + index] = 0
-        return True
-
-    def _set(self, effect: RunEffect, runs: int, mapped: bool) -> None:
-        """Map, or unmap, the entries of the first `runs` runs."""
-        entries = self.entries
-        for run in range(runs):
-            slot, peer = effect.slots.at[run], effect.peers.at[run]
-            for index in range(effect.lengths.at[run]):
-                entries[slot + index] = peer + index if mapped else 0
 
     # -- pages and slots, without a division where the page size is a power of two
 
