@@ -235,14 +235,12 @@ def _hand_out(scene: Scene, out: list[int]) -> None:
         while count > 1 and out[i + count - 1] != slot + count - 1:
             count -= 1
         record = full.peek(page)
-        fill = full.fill_of(page)
-        again = page in taken and record is not None and offset < fill
-        if again or (page not in taken and page not in own):
+        known = 0 if record is None else full.fill_up(page, offset + count)
+        if (offset < known) if page in taken else (page not in own):
             _report_foreign_out(scene, page, slot, record)
         if record is None:
             full.touch(page)
-        if fill < offset + count:
-            full.set_fill(page, offset + count)
+            full.fill_up(page, offset + count)
         i += count
 
 

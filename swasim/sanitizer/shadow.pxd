@@ -42,6 +42,8 @@ cdef class PoolTruth:
     @cython.locals(known=Py_ssize_t, room=Py_ssize_t)
     cdef reserve(self, int64_t pages)
     cpdef int64_t fill_of(self, int64_t page)
+    @cython.locals(known=int64_t)
+    cpdef int64_t fill_up(self, int64_t page, int64_t slots)
     cpdef set_fill(self, int64_t page, int64_t slots)
     cpdef begin_event(self)
     cpdef PageTruth peek(self, int64_t page)

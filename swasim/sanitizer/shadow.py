@@ -214,6 +214,13 @@ class PoolTruth:
             return self.cells[page * CELL + FILL]
         return self.strange_fill.get(page, 0)
 
+    def fill_up(self, page: int, slots: int) -> int:
+        """At least so many slots of a page that has a record were handed out; how many before."""
+        known = self.fill_of(page)
+        if known < slots:
+            self.set_fill(page, slots)
+        return known
+
     def set_fill(self, page: int, slots: int) -> None:
         """So many slots of a page that has a record were handed out."""
         if 0 <= page < len(self.by_id):
