@@ -31,17 +31,20 @@ cdef class SwiftReleases:
     cdef bint appends
     cdef Ints pieces
     cdef Ints queued
+    cdef list queue_before
 
     @cython.locals(op=int, way=int, plain=bint)
     cpdef bint carry_out(self, RunCall call, RunEffect effect) except? -1
+    @cython.locals(full=Py_ssize_t, swa=Py_ssize_t)
+    cpdef take_back(self, RunEffect effect)
     cdef bint _has_leftovers(self) except? -1
     @cython.locals(named=int64_t, run=int64_t)
     cdef _leave_queue(self, RunCall call)
-    @cython.locals(named=int64_t, run=int64_t, slot=int64_t, length=int64_t)
+    @cython.locals(named=int64_t, run=int64_t, slot=int64_t, length=int64_t, runs=Ints)
     cdef bint _name_slots(self, RunCall call, int way, RunEffect effect) except? -1
     @cython.locals(entries=int64_t[::1], limit=int64_t, run=int64_t, slot=int64_t, end=int64_t,
-                   peer=int64_t, length=int64_t)
-    cdef bint _read_slots(self, RunCall call, int minds_unmapped, RunEffect effect) except? -1
+                   peer=int64_t, length=int64_t, count=Py_ssize_t)
+    cdef bint _read_slots(self, RunCall call, int minds_unmapped, RunEffect effect) noexcept
     @cython.locals(swa_in_rows=int, full_in_rows=int, sorts_first=bint)
     cdef bint _name_pages(self, RunCall call, int way, RunEffect effect) except? -1
     @cython.locals(pieces=Ints, page_size=int64_t, bits=int, run=int64_t, start=int64_t,

@@ -105,6 +105,7 @@ class SwiftReleases:
         self.swa_home: PageList = self.swa_staged if stages else self.swa_free
         self.appends = page_size == 1 or (stages and profile.staged_order == "append")
         self.pieces, self.queued = Ints(), Ints()
+        self.queue_before: list[int] = []
 
     def carry_out(self, call: RunCall, effect: RunEffect) -> bool:
         """`Swift.answer` for a release, outside of a group; availability is not filled in."""
@@ -118,6 +119,7 @@ class SwiftReleases:
             plain = self._name_pages(call, way, effect)
         if not plain or not self._unmap_and_put(effect):
             return False
+        self.queue_before = self.pair.queue
         if op == FREE_GROUP:
             self._leave_queue(call)
         return True
@@ -131,6 +133,17 @@ class SwiftReleases:
         """
         pair = self.pair
         return bool(pair.swa_slot_queue or pair.swa_page_queue or pair.swa_queue or pair.full_queue)
+
+    def take_back(self, effect: RunEffect) -> None:
+        """Undo the release that was carried out last, of which `effect` tells."""
+        set_entries(self.entries, effect, effect.slots.count, 1)
+        full, swa = effect.full_returned.count, effect.swa_returned.count
+        self.full_home.count -= full
+        self.swa_home.count -= swa
+        if not self.appends:
+            self.full_home.head += full
+            self.swa_home.head += swa
+        self.pair.queue = self.queue_before
 
     def _leave_queue(self, call: RunCall) -> None:
         """Leave the pair's queue as the end of the group does."""
@@ -156,14 +169,20 @@ class SwiftReleases:
         if way & FULL_SIDE:
             spread(call.starts, call.lengths, named, effect.full_returned)
         if way & SWA_SIDE:
+            for runs in (effect.slots, effect.peers, effect.lengths):
+                runs.reserve(named)
             if not self._read_slots(call, way & MINDS_UNMAPPED, effect):
                 return False
             spread(effect.peers, effect.lengths, named, effect.swa_returned)
         return True
 
     def _read_slots(self, call: RunCall, minds_unmapped: int, effect: RunEffect) -> bool:
-        """Add the runs that the named slots map; False where that is not plain."""
+        """Write the runs that the named slots map, for which there is room.
+
+        False where that is not plain.
+        """
         entries, limit = self.entries, self.swa_limit
+        count = 0
         for run in range(call.starts.count):
             slot = call.starts.at[run]
             end = slot + call.lengths.at[run]
@@ -178,8 +197,12 @@ class SwiftReleases:
                     length += 1
                 if length > limit - peer:
                     return False
-                effect.entry_run(slot, peer, length)
+                effect.slots.at[count] = slot
+                effect.peers.at[count] = peer
+                effect.lengths.at[count] = length
+                count += 1
                 slot += length
+        effect.slots.count = effect.peers.count = effect.lengths.count = count
         return True
 
     # -- pages
