@@ -109,6 +109,8 @@ def ascending(effect: Effect) -> Effect:
 class TwoPairs:
     """One that performs every call, and one that is asked the swift way first.
 
+    Releases are answered, taken back and answered again.
+
     Attributes:
         asked, plain: calls, by operation: all that can be written by runs outside of an open group,
             and those of them that were answered. A group of plain frees is one
@@ -160,6 +162,10 @@ class TwoPairs:
         open_group = self.slow.in_group
         effects = [self.slow.perform(call) for call in calls]
         answered = runs is not None and self.swift.answer(runs, self.effect)
+        if answered and compared and runs is not None and runs.op >= FREE:
+            self.swift.take_back(self.effect)
+            assert self.fast.key() == before, calls
+            assert self.swift.answer(runs, self.effect), calls
         if runs is not None and not open_group:
             self.asked[calls[0].op] += 1
             self.plain[calls[0].op] += answered

@@ -31,6 +31,7 @@ cdef class Swift:
 
     @cython.locals(op=int, done=bint, full_pages=int64_t, swa_pages=int64_t)
     cpdef bint answer(self, RunCall call, RunEffect effect) except? -1
+    cpdef take_back(self, RunEffect effect)
     @cython.locals(full=PageList, swa=PageList, full_at=int64_t[::1], swa_at=int64_t[::1],
                    full_head=Py_ssize_t, swa_head=Py_ssize_t, index=int64_t, slot=int64_t,
                    peer=int64_t, start=int64_t)

@@ -79,6 +79,13 @@ class Swift:
             effect.swa_available = swa_pages * self.page_size
         return done
 
+    def take_back(self, effect: RunEffect) -> None:
+        """Undo the release, or the group, that was answered last, of which `effect` tells.
+
+        The pair must not have been used since.
+        """
+        self.releases.take_back(effect)
+
     # -- allocations: runs to map are written to the effect, then mapped, then pages are taken
 
     def _alloc(self, need: int, effect: RunEffect) -> bool:
