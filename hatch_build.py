@@ -38,6 +38,8 @@ MODULES = (
     "swasim/sanitizer/handout.py",
     "swasim/sanitizer/giveback.py",
     "swasim/sanitizer/steady.py",
+    "swasim/plain.py",
+    "swasim/lane.py",
 )
 
 DIRECTIVES = {

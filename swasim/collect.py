@@ -124,6 +124,12 @@ class Collector:
         self._calls += calls
         self.timeline.skip(calls)
 
+    def add_row(self, row: TimelineRow) -> None:
+        """Count a call of which there is nothing to say, and keep its row."""
+        self._events += 1
+        self._calls += 1
+        self.timeline.add(row, interesting=False)
+
     def take(self, step: Step) -> tuple[str, ...]:
         """Count one step; hands back the kinds of its findings that count and are about it."""
         self._events += 1

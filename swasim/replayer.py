@@ -1,26 +1,38 @@
-"""The step that everything is built from: event, call, effect, findings."""
+"""The step that everything is built from: event, call, effect, findings.
+
+An event of which nothing has to be said is carried over by the fast lane (`swasim.lane`), alone or
+with those around it; to whoever looks at its step, it is one like any other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from swasim.allocator.base import Allocator
 from swasim.allocator.core import CorePair
+from swasim.allocator.core.swift import Swift
 from swasim.allocator.registry import build
 from swasim.call import Call, Effect
 from swasim.config import SimConfig
 from swasim.errors import TraceError, UsageError
 from swasim.geometry import Geometry
+from swasim.lane import Lane
+from swasim.runs import COMPILED
 from swasim.sanitizer.expectation import cut, mismatches
 from swasim.sanitizer.findings import Finding
 from swasim.sanitizer.sanitizer import Sanitizer
 from swasim.sanitizer.scene import moment_of
+from swasim.timeline import TimelineRow, detail_by_runs
 from swasim.trace import events as ev
 from swasim.trace.events import Entry, Expect, compress, op_of
 from swasim.trace.reader import Batch
 from swasim.trace.resolve import Resolved, Resolver, RowError
+
+USES_LANE = COMPILED
+"""Whether replays take the fast lane: uncompiled, it is no faster than the checks."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -68,12 +80,12 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """Events carried out in a row.
 
     Attributes:
-        passed: events before the step: calls that were answered, of which nothing is to be said.
-        step: the event behind them; None where the batch ended.
+        passed: calls that were answered, of which nothing has to be said.
+        step: the event behind them, where one of which something may have to be said ended it.
     """
 
     passed: int
-    step: Step | None
+    step: Step | None = None
 
 
 class Replayer:
@@ -95,6 +107,8 @@ class Replayer:
         self._geometry: Geometry = config.geometry
         self.available = (config.kv_size, config.kv_size_swa)
         self._diverged = False
+        self._lane: Lane | None = None
+        self._in_lane: Allocator | None = None
 
     def clone(self) -> Replayer:
         """A replay in the same state that goes on by itself.
@@ -109,19 +123,62 @@ class Replayer:
         twin.allocator = self.allocator.clone()
         twin.resolver = self.resolver.clone()
         twin.sanitizer = self.sanitizer.clone(twin.resolver.rows)
+        twin._lane = twin._in_lane = None
         return twin
 
-    def advance(self, batch: Batch, start: int, wanted: int) -> Passage:
-        """Carry out events of a batch from index `start` on.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lane": None, "_in_lane": None}
 
-        Goes on to the first event of which something has to be said, at the latest to the one at
-        index `wanted`; that one is handed back as a step. With `wanted` equal to `start` this is
-        `step`.
+    def _open_lane(self) -> Lane | None:
+        """The fast lane, while there is one.
+
+        It knows the core engine and no rows, and reads recorded slots as they stand.
+        """
+        if self._diverged or not USES_LANE or self.sanitizer.row_index.by_page:
+            return None
+        allocator = self.allocator
+        if self._lane is None or self._in_lane is not allocator:
+            if type(allocator) is not CorePair:
+                return None
+            self._lane = Lane(Swift(allocator), self.sanitizer.steady, self.config.page_size)
+            self._in_lane = allocator
+        self._lane.full_available, self._lane.swa_available = self.available
+        return self._lane
+
+    def advance(self, batch: Batch, start: int, wanted: int) -> Passage:
+        """Carry out events of a batch from index `start` on, at the most up to index `wanted`.
 
         Raises:
             TraceError: as `step`, or an event is malformed; events before it are carried out.
         """
-        return Passage(0, self.step(batch.entry(start)))
+        lane = self._open_lane()
+        if lane is None:
+            return Passage(0, self._step(batch.entry(start)))
+        stop = min(wanted + 1, len(batch))
+        at = lane.run(batch.events, batch.number, batch.line, start, stop, wanted)
+        self._leave(lane, at - start)
+        return Passage(at - start, self._step(batch.entry(at)) if at < stop else None)
+
+    def last_row(self, event: int, line: int, op: str) -> TimelineRow:
+        """The row of the last event, where `advance` passed it.
+
+        Args:
+            event, line, op: of the event.
+        """
+        lane = self._lane
+        assert lane is not None, "nothing was passed yet"
+        full, swa = self.available
+        return TimelineRow(
+            event=event,
+            line=line,
+            op=op,
+            detail=detail_by_runs(lane.last_call()),
+            result="ok",
+            full_available=full,
+            swa_available=swa,
+            full_change=full - lane.full_before,
+            swa_change=swa - lane.swa_before,
+        )
 
     def step(self, entry: Entry) -> Step:
         """Carry out one event.
@@ -129,6 +186,33 @@ class Replayer:
         Raises:
             TraceError: the event names a row or positions that do not exist.
         """
+        lane = self._open_lane()
+        if lane is not None and lane.run([entry.event], entry.number, entry.line, 0, 1, 0):
+            self._leave(lane, 1)
+            return self._passed(lane, entry)
+        return self._step(entry)
+
+    def _leave(self, lane: Lane, carried: int) -> None:
+        """Take over what is known after the last event that the lane has carried over."""
+        if carried:
+            self.available = (lane.full_available, lane.swa_available)
+
+    def _passed(self, lane: Lane, entry: Entry) -> Step:
+        """The step of that event."""
+        full, swa = self.available
+        return Step(
+            entry,
+            self.resolver.resolve(entry),
+            lane.last_effect(),
+            (),
+            full,
+            swa,
+            full - lane.full_before,
+            swa - lane.swa_before,
+        )
+
+    def _step(self, entry: Entry) -> Step:
+        """Carry out one event, and look at it with every check."""
         try:
             resolved = self.resolver.resolve(entry)
         except RowError as error:
@@ -162,6 +246,8 @@ class Replayer:
         )
 
     def _perform(self, entry: Entry, call: Call) -> Effect:
+        if self._lane is not None and (left := self._lane.take_left()) is not None:
+            return left
         try:
             return self.allocator.perform(call)
         except UsageError as error:

@@ -17,7 +17,7 @@ from swasim.config import SimConfig, resolve
 from swasim.errors import UsageError
 from swasim.replayer import Replayer, Step
 from swasim.sanitizer.findings import Finding
-from swasim.trace.events import Header
+from swasim.trace.events import Header, op_of
 from swasim.trace.reader import Batch, TraceReader, from_events, open_trace
 
 TraceSource = str | Path | TraceReader | Iterable[Any]
@@ -128,41 +128,57 @@ def replay(
         replayer = Replayer(config, under_test, reader.path)
         collector = Collector(max_findings=max_findings, every=every, tail=tail, keep=keep)
         collector.warnings.extend(warnings)
-        stopped = False
+        to_the_end = True
         for batch in reader.batches():
-            if not _replay_batch(batch, replayer, collector, stop_at_first, on_step):
-                stopped = True
+            if on_step is None:
+                to_the_end = replay_batch(batch, replayer, collector, stop_at_first=stop_at_first)
+            else:
+                to_the_end = _step_through(batch, replayer, collector, on_step, stop_at_first)
+            if not to_the_end:
                 break
             if on_progress is not None:
                 on_progress(batch.number + len(batch) - 1)
-        if not stopped:
+        if to_the_end:
             truncated = reader.truncated_line is not None
             collector.late(replayer.finish(truncated=truncated, idle=expect_idle))
         return collector.result(replayer, reader.path, reader.truncated_line)
 
 
-def _replay_batch(
+def replay_batch(
+    batch: Batch, replayer: Replayer, collector: Collector, *, stop_at_first: bool = False
+) -> bool:
+    """Carry out a batch; False where an error ended that."""
+    at, number = 0, batch.number
+    while at < len(batch):
+        wanted = collector.timeline.next_wanted(number + at) - number
+        passage = replayer.advance(batch, at, wanted)
+        at += passage.passed
+        if at > wanted:
+            collector.pass_over(passage.passed - 1)
+            op = op_of(batch.events[wanted])
+            collector.add_row(replayer.last_row(number + wanted, batch.line + wanted, op))
+        elif passage.passed:
+            collector.pass_over(passage.passed)
+        if passage.step is not None:
+            at += 1
+            collector.add(passage.step)
+            if stop_at_first and collector.errors:
+                return False
+    return True
+
+
+def _step_through(
     batch: Batch,
     replayer: Replayer,
     collector: Collector,
+    on_step: Callable[[Step], None],
     stop_at_first: bool,
-    on_step: Callable[[Step], None] | None,
 ) -> bool:
-    """Carry out a batch; False where an error ended the replay."""
-    at, timeline = 0, collector.timeline
-    while at < len(batch):
-        wanted = timeline.next_wanted(batch.number + at) - batch.number if on_step is None else at
-        passage = replayer.advance(batch, at, wanted)
-        at += passage.passed
-        if passage.passed:
-            collector.pass_over(passage.passed)
-        step = passage.step
-        if step is None:
-            continue
-        at += 1
+    """`replay_batch`, for somebody who looks at every step."""
+    for at in range(len(batch)):
+        step = replayer.step(batch.entry(at))
         collector.add(step)
-        if on_step is not None:
-            on_step(step)
+        on_step(step)
         if stop_at_first and collector.errors:
             return False
     return True

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
+from swasim.runs import ALLOC, DECODE, EXTEND, RunCall
 from swasim.trace import events as ev
-from swasim.trace.events import compress
+from swasim.trace.events import IndexList, compress
 from swasim.trace.resolve import Resolved
 
 DEFAULT_ROWS = 60
 INTERESTING_ROWS = 400
+SLOTS_LOOKED_AT = 4096
+"""Most slots of a call that its row speaks of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,24 @@ def detail_of(event: ev.AnyEvent, resolved: Resolved) -> str:
     return _slots(slots) + pool if slots else pool.strip()
 
 
+def detail_by_runs(call: RunCall) -> str:
+    """`detail_of` for a call on the whole pair that names no request."""
+    if call.op == ALLOC:
+        return f"+{call.need_size} tokens"
+    if call.op == DECODE:
+        return f"+{call.seq_lens.count} tokens"
+    if call.op == EXTEND:
+        return f"+{sum(call.seq_lens.tolist()) - sum(call.prefix_lens.tolist())} tokens"
+    parts: IndexList = []
+    left = SLOTS_LOOKED_AT
+    for run in range(call.starts.count):
+        start, length = call.starts.at[run], min(call.lengths.at[run], left)
+        if length:
+            parts.append(start if length == 1 else (start, start + length))
+        left -= length
+    return _parts(parts)
+
+
 def _one_request(resolved: Resolved) -> str:
     call, req = resolved.call, resolved.reqs[0]
     if resolved.positions is not None:
@@ -156,7 +177,10 @@ def _new_tokens(resolved: Resolved) -> int:
 
 
 def _slots(slots: list[int]) -> str:
-    parts = compress(slots[:4096])
+    return _parts(compress(slots[:SLOTS_LOOKED_AT]))
+
+
+def _parts(parts: IndexList) -> str:
     shown = ", ".join(
         str(item) if isinstance(item, int) else f"[{item[0]}, {item[1]})" for item in parts[:3]
     )

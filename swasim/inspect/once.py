@@ -118,12 +118,10 @@ def inspect_moment(
 def _at_the_end(replayer: Replayer, batch: Batch, event: int) -> Step | None:
     """Carry out a batch up to an event; the step of that event, or None where it comes later."""
     at, end = 0, event - batch.number
-    step = None
-    while at < min(end + 1, len(batch)):
-        passage = replayer.advance(batch, at, end)
+    while at < min(end, len(batch)):
+        passage = replayer.advance(batch, at, end - 1)
         at += passage.passed + (passage.step is not None)
-        step = passage.step
-    return step if at > end else None
+    return replayer.step(batch.entry(end)) if end < len(batch) else None
 
 
 def no_such_event(event: int, events: int) -> str:

@@ -19,7 +19,14 @@ import msgspec
 from swasim.errors import TraceError, UsageError
 from swasim.trace.check import EventError, validate_event
 from swasim.trace.diagnose import explain_header, explain_line, is_cut_off
-from swasim.trace.events import TRACE_VERSION, AnyEvent, Entry, Header
+from swasim.trace.events import (
+    TRACE_VERSION,
+    AnyEvent,
+    Entry,
+    Free,
+    FreeGroupBegin,
+    Header,
+)
 from swasim.trace.source import ByteSource, Stretch
 
 STDIN = "-"
@@ -33,6 +40,10 @@ _decode_header: Callable[[bytes], Header] = msgspec.json.Decoder(Header).decode
 _REFUSED = (msgspec.DecodeError, RecursionError)
 _SPACE = b" \t\r"
 _NO_EVENTS = "no events"
+
+LINES_AT_ONCE = 64
+"""Lines that are decoded together: what they become is still in the cache when it is looked at, and
+gone before the garbage collector counts it."""
 
 
 class Batch:
@@ -192,23 +203,35 @@ class TraceReader:
                 opened = True
                 yield self._batch_of([piece.event], piece.line)
                 continue
-            number, lines, ended = piece
+            start = 0
             if not opened:
-                kept = self._open(piece)
-                opened = kept < len(lines) or self.header is not None
-                lines, number = lines[kept:], number + kept
-            try:
-                events = list(map(_decode_event, lines))
-            except _REFUSED:
-                yield from self._line_by_line(Stretch(number, lines, ended))
-                if self.truncated_line is not None:
-                    return
-                continue
-            self._last_line = number + len(lines) - 1
-            if events:
-                yield self._batch_of(events, number, lines)
+                start = self._open(piece)
+                opened = start < len(piece.lines) or self.header is not None
+            yield from self._in_batches(piece, start)
+            if self.truncated_line is not None:
+                return
         if self._source is not None and self._source.cut:
             self.truncated_line = self._last_line + 1
+
+    def _in_batches(self, stretch: Stretch, start: int) -> Iterator[Batch]:
+        """Lines from index `start` on, decoded together where all of some are events."""
+        lines = stretch.lines
+        while start < len(lines):
+            some = lines[start : start + LINES_AT_ONCE]
+            number = stretch.number + start
+            try:
+                events = list(map(_decode_event, some))
+            except _REFUSED:
+                ended = stretch.ended or start + len(some) < len(lines)
+                yield from self._line_by_line(Stretch(number, some, ended))
+                if self.truncated_line is not None:
+                    return
+            else:
+                if _is_group_open(events):
+                    _close_group(events, some, lines, start)
+                self._last_line = number + len(some) - 1
+                yield self._batch_of(events, number, some)
+            start += len(some)
 
     def _open(self, stretch: Stretch) -> int:
         """Read the header, if there is one; how many lines stand before the first event."""
@@ -336,6 +359,29 @@ def _pieces_of(items: Iterable[Item], path: str) -> Iterator[Stretch | Entry]:
             yield Entry(number, number, item)
         else:
             yield Stretch(number, [_encoded(item, path, number)])
+
+
+def _is_group_open(events: list[AnyEvent]) -> bool:
+    """Whether the events end in the middle of a free group."""
+    for event in reversed(events):
+        if type(event) is not Free:
+            return type(event) is FreeGroupBegin
+    return False
+
+
+def _close_group(
+    events: list[AnyEvent], taken: list[bytes], lines: list[bytes], start: int
+) -> None:
+    """Decode more of `lines`, of which those `taken` stand at `start`, until the group ends."""
+    for data in lines[start + len(taken) : start + 2 * LINES_AT_ONCE]:
+        try:
+            event = _decode_event(data)
+        except _REFUSED:
+            return
+        events.append(event)
+        taken.append(data)
+        if type(event) is not Free:
+            return
 
 
 def _is_blank(line: bytes) -> bool:

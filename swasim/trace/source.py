@@ -15,9 +15,6 @@ import zstandard
 from swasim.errors import TraceError
 
 BLOCK_BYTES = 1 << 18
-LINES_AT_ONCE = 128
-"""Lines of a stretch: what they become is still in the cache when it is looked at, and gone before
-the garbage collector counts it."""
 MAX_LINE_BYTES = 64 << 20
 """A longer line is an error: it is no event, and would have to be held in memory whole."""
 
@@ -73,7 +70,7 @@ class ByteSource:
         self._stream.close()
 
     def stretches(self) -> Iterator[Stretch]:
-        """Lines in order, as many at once as have come and are wanted.
+        """Lines in order, as many at once as have come.
 
         Raises:
             TraceError: binary content, damaged compression, a line over `MAX_LINE_BYTES`.
@@ -92,8 +89,7 @@ class ByteSource:
             self._check_length(pending_bytes + len(lines[0]), number)
             if pending:
                 lines[0] = b"".join([*pending, lines[0]])
-            for first in range(0, len(lines), LINES_AT_ONCE):
-                yield Stretch(number + first, lines[first : first + LINES_AT_ONCE])
+            yield Stretch(number, lines)
             number += len(lines)
             pending, pending_bytes = [tail], len(tail)
         if pending_bytes:

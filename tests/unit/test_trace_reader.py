@@ -15,7 +15,17 @@ import zstandard
 
 from swasim.errors import SwasimError, TraceError, UsageError
 from swasim.trace import source
-from swasim.trace.events import Alloc, Clear, Entry, Expect, ExpectOnly, Free, Header, expectation
+from swasim.trace.events import (
+    Alloc,
+    Clear,
+    Entry,
+    Expect,
+    ExpectOnly,
+    Free,
+    FreeGroupEnd,
+    Header,
+    expectation,
+)
 from swasim.trace.reader import Item, TraceReader, from_events, open_trace
 from tests.support.events import event_of
 
@@ -146,7 +156,28 @@ def test_a_plain_trace_comes_in_large_batches(tmp_path: Path) -> None:
     with open_trace(write(tmp_path, HEADER + FREE * 1000)) as trace:
         lengths = [len(batch) for batch in trace.batches()]
     assert sum(lengths) == 1000
-    assert len(lengths) == 8
+    assert len(lengths) == 16
+
+
+def test_a_free_group_is_not_cut_in_two(tmp_path: Path) -> None:
+    begin, end = b'{"op":"free_group_begin"}\n', b'{"op":"free_group_end"}\n'
+    data = HEADER + ALLOC * 60 + begin + FREE * 10 + end + ALLOC * 3 + begin + FREE
+    with open_trace(write(tmp_path, data)) as trace:
+        batches = list(trace.batches())
+    assert [(batch.number, batch.line, len(batch)) for batch in batches] == [
+        (1, 2, 72),
+        (73, 74, 5),
+    ]
+    assert batches[0].entry(71).event == FreeGroupEnd()
+
+
+def test_a_free_group_without_an_end_makes_no_batch_of_everything(tmp_path: Path) -> None:
+    data = HEADER + b'{"op":"free_group_begin"}\n' + FREE * 1000
+    with open_trace(write(tmp_path, data)) as trace:
+        assert max(len(batch) for batch in trace.batches()) == 128
+    spoiled = HEADER + ALLOC * 60 + b'{"op":"free_group_begin"}\n' + FREE * 10 + b"# here\n" + FREE
+    with open_trace(write(tmp_path, spoiled)) as trace:
+        assert [entry.line for entry in gathered(trace)] == [*range(2, 73), 74]
 
 
 def test_what_was_handed_out_one_by_one_is_in_no_batch() -> None:
@@ -240,7 +271,7 @@ def test_a_header_record_may_open_a_memory_trace() -> None:
 def test_a_second_header_is_refused_wherever_reading_paused_between_the_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "LINES_AT_ONCE", 1)
+    monkeypatch.setattr(source, "BLOCK_BYTES", len(HEADER))
     path = write(tmp_path, HEADER + HEADER)
     for source_of_two in (path, None):
         with pytest.raises(TraceError, match=":2:1: error: a second header"):
