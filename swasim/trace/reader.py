@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -102,6 +102,18 @@ class Batch:
         return Batch(self._path, self.events[start:], self.number + start, self.line + start, lines)
 
 
+class Decoded(NamedTuple):
+    """Events from memory that follow one another.
+
+    Attributes:
+        line: 1-based line of the first of them; the others follow one by one.
+        events: one or more.
+    """
+
+    line: int
+    events: list[AnyEvent]
+
+
 class TraceReader:
     """The events of one trace, in order. Iterate once; a context manager that closes the file.
 
@@ -112,7 +124,7 @@ class TraceReader:
     """
 
     def __init__(
-        self, path: str, pieces: Iterable[Stretch | Entry], source: ByteSource | None
+        self, path: str, pieces: Iterable[Stretch | Decoded], source: ByteSource | None
     ) -> None:
         self.path = path
         self.header: Header | None = None
@@ -196,12 +208,12 @@ class TraceReader:
             return 0, None
         return self._source.consumed_bytes, self._source.total_bytes
 
-    def _read(self, pieces: Iterable[Stretch | Entry]) -> Iterator[Batch]:
+    def _read(self, pieces: Iterable[Stretch | Decoded]) -> Iterator[Batch]:
         opened = False
         for piece in pieces:
-            if isinstance(piece, Entry):
+            if isinstance(piece, Decoded):
                 opened = True
-                yield self._batch_of([piece.event], piece.line)
+                yield self._batch_of(piece.events, piece.line)
                 continue
             start = 0
             if not opened:
@@ -347,18 +359,31 @@ def _read(source: ByteSource) -> TraceReader:
         raise
 
 
-def _pieces_of(items: Iterable[Item], path: str) -> Iterator[Stretch | Entry]:
+def _pieces_of(items: Iterable[Item], path: str) -> Iterator[Stretch | Decoded]:
+    """Events that follow one another in a list go together; an iterator is asked for no item before
+    the one before it was carried out."""
+    together = LINES_AT_ONCE if isinstance(items, list | tuple) else 1
+    line, events = 0, list[AnyEvent]()
     for number, item in enumerate(items, start=1):
-        if isinstance(item, Entry):
-            yield item
-        elif isinstance(item, bytes):
-            yield Stretch(number, [item])
-        elif isinstance(item, str):
-            yield Stretch(number, [item.encode()])
-        elif isinstance(item, msgspec.Struct) and not isinstance(item, Header):
-            yield Entry(number, number, item)
-        else:
+        if not isinstance(item, msgspec.Struct) or isinstance(item, Header):
+            if events:
+                yield Decoded(line, events)
+                events = []
             yield Stretch(number, [_encoded(item, path, number)])
+            continue
+        at, event = (item.line, item.event) if isinstance(item, Entry) else (number, item)
+        if events and at != line + len(events):
+            yield Decoded(line, events)
+            events = []
+        if not events:
+            line = at
+        events.append(event)
+        open_group = together <= len(events) < 2 * together and _is_group_open(events)
+        if len(events) >= together and not open_group:
+            yield Decoded(line, events)
+            events = []
+    if events:
+        yield Decoded(line, events)
 
 
 def _is_group_open(events: list[AnyEvent]) -> bool:
@@ -393,6 +418,11 @@ def _is_blank(line: bytes) -> bool:
 
 
 def _encoded(item: Any, path: str, number: int) -> bytes:
+    """The line of an item; bytes and text are lines already."""
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, str):
+        return item.encode()
     try:
         return msgspec.json.encode(item)
     except (TypeError, ValueError, OverflowError) as error:

@@ -33,6 +33,7 @@ from swasim.errors import UsageError
 from swasim.replayer import Replayer
 from swasim.run import replay
 from swasim.trace.events import AnyEvent, Header
+from swasim.trace.reader import Batch, from_events
 from swasim.trace.resolve import Resolver
 from swasim.trace.writer import write_trace
 from tests.benchmarks.workloads import Workload, recorded, served, window_steps
@@ -56,8 +57,27 @@ def bare(workload: Workload, calls: list[Call], engine: str) -> int:
     return len(calls)
 
 
-def checked(workload: Workload, engine: str) -> int:
-    replayer, collector = Replayer(replace(workload.config, engine=engine)), Collector()
+def batches_of(workload: Workload) -> list[Batch]:
+    """Events that are decoded already, as many together as a reader hands out."""
+    with from_events([entry.event for entry in workload.entries]) as reader:
+        return list(reader.batches())
+
+
+def checked(workload: Workload, batches: list[Batch], engine: str) -> int:
+    """Every call checked, for a consumer that wants findings alone."""
+    replayer = Replayer(replace(workload.config, engine=engine))
+    for batch in batches:
+        at = 0
+        while at < len(batch):
+            passage = replayer.advance(batch, at, len(batch))
+            assert passage.step is None or not passage.step.findings
+            at += passage.passed + (passage.step is not None)
+    return len(workload.entries)
+
+
+def stepped(workload: Workload) -> int:
+    """The same for a consumer that looks at each step."""
+    replayer, collector = Replayer(workload.config), Collector()
     for entry in workload.entries:
         collector.add(replayer.step(entry))
     assert not collector.errors
@@ -106,6 +126,7 @@ def write(workload: Workload, path: Path) -> None:
 
 def contenders(workload: Workload, folder: Path) -> dict[str, Contender]:
     calls, lines = calls_of(workload), lines_of(workload)
+    batches = batches_of(workload)
     path = folder / "trace.jsonl"
     write(workload, path)
     found: dict[str, Contender] = {}
@@ -113,9 +134,10 @@ def contenders(workload: Workload, folder: Path) -> dict[str, Contender]:
     if version:
         found[f"sglang {version}, bare"] = lambda: upstream(workload, calls)
     found["torch engine, bare"] = lambda: bare(workload, calls, "torch")
-    found["torch engine, checked"] = lambda: checked(workload, "torch")
+    found["torch engine, checked"] = lambda: checked(workload, batches, "torch")
     found["core engine, bare"] = lambda: bare(workload, calls, "core")
-    found["core engine, checked"] = lambda: checked(workload, "core")
+    found["core engine, checked"] = lambda: checked(workload, batches, "core")
+    found["core engine, step by step"] = lambda: stepped(workload)
     found["file to summary"] = lambda: from_file(path, workload)
     found["JSON decoding alone"] = lambda: decoded(lines)
     return found
@@ -170,7 +192,7 @@ def test_calls_per_second(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         speeds = medians(contenders(workload, Path(folder)))
     upstream_name = next((each for each in speeds if each.startswith("sglang")), "")
-    show(name, speeds, upstream_name, "torch engine, checked")
+    show(name, speeds, upstream_name, "torch engine, checked", "JSON decoding alone")
     if not upstream_name:
         sys.stdout.write("  (no SGLang on PYTHONPATH: put a release there to compare with it)\n")
 
