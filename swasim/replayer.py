@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from swasim.ahead import LookAhead
 from swasim.allocator.base import Allocator
 from swasim.allocator.core import CorePair
 from swasim.allocator.core.swift import Swift
@@ -109,6 +110,7 @@ class Replayer:
         self._diverged = False
         self._lane: Lane | None = None
         self._in_lane: Allocator | None = None
+        self._ahead = LookAhead()
 
     def clone(self) -> Replayer:
         """A replay in the same state that goes on by itself.
@@ -124,6 +126,7 @@ class Replayer:
         twin.resolver = self.resolver.clone()
         twin.sanitizer = self.sanitizer.clone(twin.resolver.rows)
         twin._lane = twin._in_lane = None
+        twin._ahead = LookAhead()
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,6 +156,8 @@ class Replayer:
         """
         lane = self._open_lane()
         if lane is None:
+            if not self._diverged:
+                self._ahead.fill(self.allocator, self.resolver, batch, start)
             return Passage(0, self._step(batch.entry(start)))
         stop = min(wanted + 1, len(batch))
         at = lane.run(batch.events, batch.number, batch.line, start, stop, wanted)
@@ -248,6 +253,8 @@ class Replayer:
     def _perform(self, entry: Entry, call: Call) -> Effect:
         if self._lane is not None and (left := self._lane.take_left()) is not None:
             return left
+        if (answered := self._ahead.take()) is not None:
+            return answered
         try:
             return self.allocator.perform(call)
         except UsageError as error:

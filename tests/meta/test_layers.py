@@ -29,6 +29,7 @@ RANKS = {
     "triage": 3,
     "timeline": 4,
     "lane": 4,
+    "ahead": 4,
     "replayer": 5,
     "collect": 6,
     "run": 7,

@@ -30,6 +30,8 @@ class TensorEngine:
         name: registry name.
         geometry: sizes of the pools.
         pair: the allocator itself.
+        waits_to_be_read: one `perform_all` is cheaper than many `perform`: the values of tensors
+            have to be waited for.
     """
 
     def __init__(
@@ -61,7 +63,8 @@ class TensorEngine:
             "backup_state": self._backup,
             "restore_state": self._restore,
         }
-        if pair.device.type != "cpu":
+        self.waits_to_be_read = pair.device.type != "cpu"
+        if self.waits_to_be_read:
             pair.check_range = False
 
     def perform(self, call: Call) -> Effect:
