@@ -148,10 +148,13 @@ Spoil = Callable[[random.Random, Effect, int], None]
 
 
 def spoil_pages(rng: random.Random, effect: Effect, size: int) -> None:
-    """A page too many, too few, another one, twice, or in another order."""
+    """A page too many, too few, another one, twice, or in another order; accounts may agree."""
     lists = [effect.full_taken, effect.swa_taken, effect.full_returned, effect.swa_returned]
-    pages = rng.choice([pages for pages in lists if pages and rng.random() < 0.8] or lists)
-    how = rng.randrange(6)
+    at = rng.choice([index for index, pages in enumerate(lists) if pages] or range(4))
+    if rng.random() < 0.3:
+        at = rng.randrange(4)
+    pages, how = lists[at], rng.randrange(6)
+    before = len(pages)
     if how == 0 or not pages:
         pages.append(rng.randint(0, 12))
     elif how == 1:
@@ -164,6 +167,10 @@ def spoil_pages(rng: random.Random, effect: Effect, size: int) -> None:
         pages[rng.randrange(len(pages))] += 1
     else:
         rng.shuffle(pages)
+    if rng.random() < 0.7:
+        change = (len(pages) - before) * size * (1 if at >= 2 else -1)
+        effect.full_available += change * (at % 2 == 0)
+        effect.swa_available += change * (at % 2 == 1)
 
 
 def spoil_entries(rng: random.Random, effect: Effect, size: int) -> None:
