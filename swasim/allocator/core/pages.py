@@ -17,6 +17,10 @@ from itertools import chain
 from swasim.runs import Ints, zeros
 
 
+ROOM_BEHIND = 8
+"""A list starts with room for one id in so many more."""
+
+
 class PageList:
     """A list of page ids with room at both ends.
 
@@ -61,8 +65,11 @@ class PageList:
 
     def replace(self, pages: Iterable[int]) -> None:
         """Hold these ids, and no others."""
-        self.at = array("q", pages)
-        self.head, self.count = 0, len(self.at)
+        ids = array("q", pages)
+        self.head, self.count = 0, len(ids)
+        # Some room behind them from the start: a large pool would else be moved by its first call.
+        ids.frombytes(bytes(8 * (self.count // ROOM_BEHIND)))
+        self.at = ids
 
     def merge(self, other: PageList) -> None:
         """Hold the ids of both lists, ascending; the other is empty then."""
