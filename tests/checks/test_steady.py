@@ -192,3 +192,59 @@ def test_a_page_whose_release_waits_though_its_group_is_over(op: str) -> None:
             swa_available=40,
         )
     scene.kinds(call, effect)
+
+
+def test_a_page_that_goes_with_an_entry_behind_its_tokens() -> None:
+    """The entry is the only way to an SWA page: whose it is, nobody can say any more."""
+    scene = Scene()
+    slots = scene.extend(2)
+    apart = scene.call("alloc", pool="swa", need_size=SIZE)
+    scene.call("set_full_to_swa_mapping", full=[slots[0] + 3], swa=apart[3:])
+    effect = Effect(
+        full_returned=[1],
+        swa_returned=[1],
+        mapped_slots=slots,
+        mapped_from=slots,
+        mapped_to=[0, 0],
+        full_available=64,
+        swa_available=44,
+    )
+    before = len(scene.twins.recognised)
+    scene.twins.show(Call(op="free", indices=slots), effect)
+    assert len(scene.twins.recognised) == before
+    assert (
+        scene.twins.quick.suspected == scene.twins.slow.suspected == [("swa", 2, "orphaned-page")]
+    )
+    scene.twins.agree()
+
+
+def test_an_swa_page_that_comes_back_and_that_nobody_owned() -> None:
+    scene = Scene()
+    slots = scene.extend(2)
+    scene.call("set_full_to_swa_mapping", full=[slots[0] + 3], swa=[9 * SIZE + 3])
+    effect = Effect(
+        swa_returned=[9],
+        mapped_slots=[slots[0] + 3],
+        mapped_from=[9 * SIZE + 3],
+        mapped_to=[0],
+        full_available=60,
+        swa_available=48,
+    )
+    assert scene.kinds(Call(op="free_swa", indices=[slots[0] + 3]), effect) == ["double-free"]
+
+
+def test_a_release_after_which_more_is_free_than_there_is() -> None:
+    scene = Scene()
+    first, second = scene.extend(4), scene.extend(4)
+    scene.call("free", indices=first)
+    scene.call("free", indices=first)
+    effect = Effect(
+        full_returned=[2],
+        swa_returned=[2],
+        mapped_slots=second,
+        mapped_from=second,
+        mapped_to=[0] * 4,
+        full_available=68,
+        swa_available=48,
+    )
+    assert scene.kinds(Call(op="free", indices=second), effect) == ["accounting-overflow"]
