@@ -73,7 +73,6 @@ class Lane:
             if not read or not self._swift.answer(call, effect):
                 return index
             last = index + read - 1
-            event = events[last]
             if reader.has_out and not self._returned_what_was_recorded():
                 self._left = self.last_effect()
                 return index
@@ -83,8 +82,8 @@ class Lane:
                 number + last,
                 line + last,
                 reader.op,
-                event.site or "",
-                event.t,
+                reader.site,
+                reader.seconds,
             ):
                 if read > 1:
                     self._swift.take_back(effect)

@@ -58,6 +58,7 @@ class PlainReader:
     Attributes:
         call: what the events ask for that were read last.
         op: the operation of the last of them, as a trace spells it.
+        site, seconds: where and when that was called, as in `Moment`.
         has_out: it says what the recorded allocator returned.
         recorded: that, as the slots that a release would name.
     """
@@ -65,7 +66,8 @@ class PlainReader:
     def __init__(self, page_size: int) -> None:
         self.call = RunCall()
         self.recorded = RunCall()
-        self.op = ""
+        self.op = self.site = ""
+        self.seconds: float | None = None
         self.has_out = False
         self._page_size = page_size
 
@@ -76,11 +78,11 @@ class PlainReader:
             How many events were read; 0 where the first of them is not plain.
         """
         self.has_out = False
+        event: Any = events[index]
         try:
-            event: Any = events[index]
             if type(event) is FreeGroupBegin:
                 return self._reads_group(events, index, stop)
-            return 1 if self._reads(event) else 0
+            return 1 if self._reads(event) and self._reads_origin(event) else 0
         except (TypeError, ValueError, OverflowError):
             # Ints beyond 64 bits, or a record from memory that holds other types than it says.
             return 0
@@ -125,6 +127,14 @@ class PlainReader:
             self.op = "free_full_segments"
             return self._reads_pieces(event, FREE_FULL_SEGMENT)
         return False
+
+    def _reads_origin(self, event: Any) -> bool:
+        site = event.site
+        if site is not None and type(site) is not str:
+            return False
+        self.site = site or ""
+        self.seconds = event.t
+        return True
 
     # Allocations
 
@@ -223,7 +233,8 @@ class PlainReader:
             event = events[index]
             if type(event) is FreeGroupEnd:
                 self.op = "free_group_end"
-                return index + 1 - start if event.expect is None else 0
+                plain = event.expect is None and self._reads_origin(event)
+                return index + 1 - start if plain else 0
             if type(event) is not Free or event.pool is not None or not self._names_target(event):
                 return 0
         return 0

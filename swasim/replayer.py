@@ -28,7 +28,7 @@ from swasim.sanitizer.sanitizer import Sanitizer
 from swasim.sanitizer.scene import moment_of
 from swasim.timeline import TimelineRow, detail_by_runs
 from swasim.trace import events as ev
-from swasim.trace.events import Entry, Expect, compress, op_of
+from swasim.trace.events import AnyEvent, Entry, Expect, compress, op_of
 from swasim.trace.reader import Batch
 from swasim.trace.resolve import Resolved, Resolver, RowError
 
@@ -132,8 +132,8 @@ class Replayer:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lane": None, "_in_lane": None}
 
-    def _open_lane(self) -> Lane | None:
-        """The fast lane, while there is one.
+    def _open_lane(self, event: AnyEvent) -> Lane | None:
+        """The fast lane, while there is one; `event` is the next.
 
         It knows the core engine and no rows, and reads recorded slots as they stand.
         """
@@ -141,7 +141,7 @@ class Replayer:
             return None
         allocator = self.allocator
         if self._lane is None or self._in_lane is not allocator:
-            if type(allocator) is not CorePair:
+            if type(allocator) is not CorePair or _names_row(event):
                 return None
             self._lane = Lane(Swift(allocator), self.sanitizer.steady, self.config.page_size)
             self._in_lane = allocator
@@ -154,7 +154,7 @@ class Replayer:
         Raises:
             TraceError: as `step`, or an event is malformed; events before it are carried out.
         """
-        lane = self._open_lane()
+        lane = self._open_lane(batch.events[start])
         if lane is None:
             if not self._diverged:
                 self._ahead.fill(self.allocator, self.resolver, batch, start)
@@ -191,7 +191,7 @@ class Replayer:
         Raises:
             TraceError: the event names a row or positions that do not exist.
         """
-        lane = self._open_lane()
+        lane = self._open_lane(entry.event)
         if lane is not None and lane.run([entry.event], entry.number, entry.line, 0, 1, 0):
             self._leave(lane, 1)
             return self._passed(lane, entry)
@@ -334,6 +334,13 @@ class Replayer:
         if expect.idle is True:
             found += self.sanitizer.declare_idle()
         return found
+
+
+def _names_row(event: AnyEvent) -> bool:
+    """Whether an event names a request: with it come rows, and a lane would be of no use."""
+    reqs: object = getattr(event, "reqs", None)
+    req: object = getattr(event, "req", None)
+    return reqs is not None or req is not None
 
 
 def has_error(findings: Iterable[Finding]) -> bool:

@@ -66,11 +66,12 @@ class Replays:
     """Replays one trace with and without the lane.
 
     Attributes:
-        carried: events that the lane has carried over so far.
+        lanes: replays that had a lane, so far.
+        carried: events that it has carried over.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.carried = 0
+        self.lanes = self.carried = 0
         self._patch = patch
         self._made: list[Replayer] = []
         made = self._made
@@ -94,6 +95,7 @@ class Replays:
             error = f"{type(raised).__name__}: {raised}"
         (made,) = self._made or [Replayer(SimConfig())]
         if made._lane is not None:
+            self.lanes += 1
             self.carried += made._lane.carried
         return Outcome(
             result, error, made.allocator.state(), knowledge(made.sanitizer), made.available
@@ -470,7 +472,7 @@ MALFORMED = [
 
 
 def lane_of(replay: Replayer) -> Lane:
-    lane = replay._open_lane()
+    lane = replay._open_lane(ev.Clear())
     assert lane is not None
     return lane
 
@@ -550,6 +552,7 @@ ODD: list[Any] = [
     ev.Free(indices=[(4, 5, 6)]),  # type: ignore[list-item]
     ev.Free(indices=[None]),  # type: ignore[list-item]
     ev.Alloc(need_size="1"),  # type: ignore[arg-type]
+    ev.Free(indices=[], site=5),  # type: ignore[arg-type]
 ]
 
 
@@ -560,6 +563,11 @@ def test_records_that_hold_other_types_than_they_say_stay_out_of_the_lane(
     monkeypatch.setattr(replayer, "USES_LANE", True)
     lane = lane_of(Replayer(SimConfig(page_size=4, kv_size=64, kv_size_swa=64)))
     assert lane.run([event], 1, 1, 0, 1, 1) == 0
+
+
+def test_a_replay_whose_events_name_rows_makes_no_lane(replays: Replays) -> None:
+    replays.once(TRACES / "pr27779.jsonl", uses_lane=True)
+    assert replays.lanes == 0
 
 
 def test_nearly_all_of_a_served_trace_is_carried_over(replays: Replays) -> None:
