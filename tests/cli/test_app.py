@@ -293,10 +293,10 @@ builtins.__import__ = load
 
 SIGNAL_WHEN_REPLAYING = """
 import swasim.replayer as replayer
-def step(self, entry, plain=replayer.Replayer.step):
+def advance(self, *batch, plain=replayer.Replayer.advance):
     print("replaying", flush=True)
-    return plain(self, entry)
-replayer.Replayer.step = step
+    return plain(self, *batch)
+replayer.Replayer.advance = advance
 """
 
 
