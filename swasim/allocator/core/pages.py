@@ -16,7 +16,6 @@ from itertools import chain
 
 from swasim.runs import Ints, zeros
 
-
 ROOM_BEHIND = 8
 """A list starts with room for one id in so many more."""
 
