@@ -114,8 +114,6 @@ class Lockstep:
 
     def _parting(self, steps: Sequence[Step]) -> tuple[str, tuple[str, ...]] | None:
         """What differs between the effects of one event, and each side of it."""
-        if all(_did_the_same(step, steps[0]) for step in steps[1:]):
-            return None
         for what, view in _VIEWS:
             values = [view(step) for step in steps]
             if all(value == values[0] for value in values[1:]):
@@ -137,15 +135,6 @@ class Lockstep:
         states = [replayer.allocator.state() for replayer in self.replayers]
         lists = [(s.full_free, s.full_staged, s.swa_free, s.swa_staged) for s in states]
         return all(value == lists[0] for value in lists[1:])
-
-
-def _did_the_same(step: Step, other: Step) -> bool:
-    """Whether no view can show a difference; nearly always so, and seen at once."""
-    return (
-        step.effect == other.effect
-        and step.full_available == other.full_available
-        and step.swa_available == other.swa_available
-    )
 
 
 def _effect_view(name: str) -> Callable[[Step], object]:
